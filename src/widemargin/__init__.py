@@ -1,0 +1,35 @@
+"""Large-scale kernel support vector machines with the scikit-learn interface.
+
+Public names are resolved on first use, so ``import widemargin`` does no work.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "KernelSVC": "widemargin.estimators.kernel_svc",
+    "save": "widemargin.estimators.persistence",
+    "load": "widemargin.estimators.persistence",
+}
+_MODULES = ("datasets", "kernels")
+
+__all__ = ["KernelSVC", "__version__", "datasets", "kernels", "load", "save"]
+
+if TYPE_CHECKING:
+    from widemargin import datasets, kernels
+    from widemargin.estimators.kernel_svc import KernelSVC
+    from widemargin.estimators.persistence import load, save
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    if name in _MODULES:
+        return import_module(f"widemargin.{name}")
+    raise AttributeError(f"module 'widemargin' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
