@@ -1,0 +1,65 @@
+"""Kernels, by name or as objects."""
+
+from collections.abc import Callable
+from typing import Any
+
+from widemargin.kernels.additive import (
+    Chi2,
+    ExpChi2,
+    Hellinger,
+    Intersection,
+    JensenShannon,
+    PowerMean,
+)
+from widemargin.kernels.base import Index, Kernel, Points
+from widemargin.kernels.custom import CallableKernel, Precomputed
+from widemargin.kernels.standard import RBF, Linear, Poly, Sigmoid
+
+__all__ = [
+    "KERNELS",
+    "RBF",
+    "CallableKernel",
+    "Chi2",
+    "ExpChi2",
+    "Hellinger",
+    "Index",
+    "Intersection",
+    "JensenShannon",
+    "Kernel",
+    "Linear",
+    "Points",
+    "Poly",
+    "PowerMean",
+    "Precomputed",
+    "Sigmoid",
+    "make_kernel",
+]
+
+#: Kernel classes by the name that estimators take.
+KERNELS: dict[str, type[Kernel]] = {
+    cls.name: cls
+    for cls in (
+        Linear, RBF, Poly, Sigmoid, Chi2, ExpChi2, Intersection, Hellinger, PowerMean,
+        JensenShannon, Precomputed,
+    )
+}  # fmt: skip
+
+
+def make_kernel(kernel: str | Kernel | Callable[[Any, Any], Any], **params: float) -> Kernel:
+    """Kernel object for a name, a kernel object or a callable.
+
+    ``params`` may hold more than the kernel takes (gamma, degree, coef0); the rest is ignored, as
+    in scikit-learn.
+    """
+    if isinstance(kernel, Kernel):
+        return kernel
+    if callable(kernel):
+        return CallableKernel(kernel)
+    if not isinstance(kernel, str) or kernel not in KERNELS:
+        raise ValueError(
+            f"kernel: {kernel!r} is not known; use one of {', '.join(sorted(KERNELS))}, "
+            "a callable (X, Z) -> K, or a kernel object of widemargin.kernels"
+        )
+    cls = KERNELS[kernel]
+    accepted = getattr(cls, "__dataclass_fields__", {})
+    return cls(**{name: value for name, value in params.items() if name in accepted})

@@ -1,0 +1,94 @@
+"""What every kernel offers: tiles of its matrix, products with it, and its diagonal."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from widemargin.parallel import Workers
+
+Index = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Points:
+    """Rows of data in the form a kernel's loops want them.
+
+    Attributes
+    ----------
+    values : ndarray or csr_matrix of shape (n, n_features)
+        Scaled or transformed features.
+    norms : ndarray of shape (n,)
+        What the kernel subtracts from the sum over features, of the dtype of ``values``.
+    center : ndarray of shape (n_features,) or None
+        What was subtracted from every row before anything else.
+    """
+
+    values: Any
+    norms: NDArray[Any]
+    center: NDArray[np.float64] | None = None
+
+    def __len__(self) -> int:
+        return int(self.values.shape[0])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by the arrays."""
+        if sparse.issparse(self.values):
+            v = self.values
+            return int(v.data.nbytes + v.indices.nbytes + v.indptr.nbytes + self.norms.nbytes)
+        return int(self.values.nbytes + self.norms.nbytes)
+
+
+class Kernel(ABC):
+    """A kernel function with its parameters.
+
+    A kernel is used in two steps: `prepare` turns rows of data into `Points` once, then `block` and
+    `accumulate` visit any part of the kernel matrix between two sets of points. Neither allocates
+    more than a tile besides its output.
+    """
+
+    name: ClassVar[str]
+    #: True when every feature must be non-negative.
+    needs_nonnegative: ClassVar[bool] = False
+
+    @abstractmethod
+    def params(self) -> dict[str, float]:
+        """Parameters as plain numbers, for display and model files."""
+
+    @abstractmethod
+    def prepare(self, X: Any, like: Points | None = None) -> Points:
+        """Rows of ``X`` (dense or CSR, validated) in the form `block` and `accumulate` take.
+
+        Points that meet in one call must be alike: give the training points as ``like`` when
+        preparing queries.
+        """
+
+    @abstractmethod
+    def diag(self, points: Points) -> NDArray[np.float64]:
+        """``k(x, x)`` for every point."""
+
+    @abstractmethod
+    def block(
+        self, a: Points, rows: Index, b: Points, cols: Index, out: NDArray[np.float32],
+        workers: Workers,
+    ) -> None:  # fmt: skip
+        """Write ``k(a[rows], b[cols])`` to ``out``."""
+
+    @abstractmethod
+    def accumulate(
+        self, a: Points, rows: Index, b: Points, cols: Index, coef: NDArray[np.float64],
+        out: NDArray[np.float64], workers: Workers,
+    ) -> None:  # fmt: skip
+        """Add ``k(a[rows], b[cols]) @ coef`` to ``out``; coef is (cols, m), out (rows, m)."""
+
+    def __call__(self, X: Any, Z: Any | None = None) -> NDArray[np.float32]:
+        """Whole kernel matrix between the rows of ``X`` and ``Z`` (or ``X`` itself)."""
+        a = self.prepare(X)
+        b = a if Z is None else self.prepare(Z, like=a)
+        out = np.empty((len(a), len(b)), np.float32)
+        self.block(a, np.arange(len(a)), b, np.arange(len(b)), out, Workers(1, None))
+        return out

@@ -1,0 +1,62 @@
+"""The kernels of every SVM library: linear, radial, polynomial and sigmoid."""
+
+from dataclasses import dataclass
+from math import sqrt
+
+from widemargin.kernels import tiles_fast as tiles
+from widemargin.kernels.summed import Form, SummedKernel
+
+
+@dataclass(frozen=True)
+class Linear(SummedKernel):
+    """``x'z``."""
+
+    name = "linear"
+
+    @property
+    def form(self) -> Form:
+        return Form()
+
+
+@dataclass(frozen=True)
+class RBF(SummedKernel):
+    """``exp(-gamma |x - z|^2)``, computed as ``exp(u'v - |u|^2/2 - |v|^2/2)``, u = sqrt(2 gamma) x."""
+
+    gamma: float
+    name = "rbf"
+
+    @property
+    def form(self) -> Form:
+        return Form(finish=tiles.EXP, scale=sqrt(2.0 * self.gamma))
+
+
+@dataclass(frozen=True)
+class Poly(SummedKernel):
+    """``(gamma x'z + coef0)^degree``."""
+
+    gamma: float
+    degree: int = 3
+    coef0: float = 0.0
+    name = "poly"
+
+    @property
+    def form(self) -> Form:
+        return Form(
+            finish=tiles.POLY,
+            scale=sqrt(self.gamma),
+            shift=float(self.coef0),
+            degree=int(self.degree),
+        )
+
+
+@dataclass(frozen=True)
+class Sigmoid(SummedKernel):
+    """``tanh(gamma x'z + coef0)``; not positive semidefinite in general."""
+
+    gamma: float
+    coef0: float = 0.0
+    name = "sigmoid"
+
+    @property
+    def form(self) -> Form:
+        return Form(finish=tiles.TANH, scale=sqrt(self.gamma), shift=float(self.coef0))

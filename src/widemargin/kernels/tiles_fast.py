@@ -1,0 +1,353 @@
+"""Compiled loops that fill and use tiles of a kernel matrix.
+
+Every kernel here has the form ``finish(sum_k op(a_k, b_k) - norm_a - norm_b)``: an operation summed
+over features, then a scalar function. Two engines produce the sums for a tile: BLAS for dense
+points and plain dot products, and a loop over stored entries for everything else. The tile stays in
+cache, is finished in place, and is then either copied out or multiplied by coefficients.
+
+All functions release the interpreter lock, so callers run several of them in threads.
+"""
+
+import numpy as np
+from numba import njit
+
+# Operations summed over features.
+DOT, CHI2, MIN, JENSEN_SHANNON, POWER_MEAN = range(5)
+# Functions applied to the sum.
+IDENTITY, EXP, POLY, TANH = range(4)
+
+# Rows and columns of a tile: large enough for BLAS to run at speed, small enough for the L2 cache.
+DENSE_ROWS, DENSE_COLS = 256, 1024
+# Columns of a sparse tile are the width of the innermost vector loop. Narrow data afford wide tiles;
+# wide data have a dense counterpart of one row per distinct feature, which must stay in cache.
+SPARSE_ROWS, SPARSE_COLS, SPARSE_COLS_WIDE = 256, 256, 64
+WIDE_FEATURES = 2048
+
+jit = njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+inlined = njit(
+    cache=True, nogil=True, fastmath=True, error_model="numpy", inline="always"
+)
+
+_F1 = np.float32(1.0)
+_F2 = np.float32(2.0)
+_TINY = np.float32(1e-30)
+
+
+@inlined
+def exp_float32(x):
+    """``exp(x)`` for x <= 88 with relative error 1.1e-7; below -87 it returns about 1e-38."""
+    x = max(x, np.float32(-87.0))
+    n = np.floor(x * np.float32(1.44269504) + np.float32(0.5))
+    # ln 2 in two parts, so that the reduced argument keeps all its bits.
+    r = x - n * np.float32(0.693359375)
+    r = r - n * np.float32(-2.12194440e-4)
+    p = np.float32(1.9875691e-4)
+    p = p * r + np.float32(1.3981999e-3)
+    p = p * r + np.float32(8.3334519e-3)
+    p = p * r + np.float32(4.1665796e-2)
+    p = p * r + np.float32(1.6666665e-1)
+    p = p * r + np.float32(0.5)
+    p = p * r * r + r + _F1
+    exponent = np.int32((np.int32(n) + np.int32(127)) << np.int32(23))
+    return p * np.int32(exponent).view(np.float32)
+
+
+@inlined
+def log2_float32(x):
+    """Base-2 logarithm of a positive normal float32, absolute error about 1e-7."""
+    bits = np.float32(x).view(np.int32)
+    # Move the mantissa to [2/3, 4/3), where the series below converges fastest.
+    shift = np.int32((bits - np.int32(0x3F2AAAAB)) >> np.int32(23))
+    mantissa = np.int32(bits - (shift << np.int32(23))).view(np.float32)
+    # log(m) = 2 artanh(s), s = (m - 1) / (m + 1), |s| <= 0.2
+    s = (mantissa - _F1) / (mantissa + _F1)
+    z = s * s
+    p = np.float32(0.2222222)
+    p = p * z + np.float32(0.2857143)
+    p = p * z + np.float32(0.4)
+    p = p * z + np.float32(0.6666667)
+    p = p * z + _F2
+    return np.float32(shift) + s * p * np.float32(1.44269504)
+
+
+@jit
+def finish_exp(sums, norm_a, norms_b, out):
+    for c in range(out.size):
+        out[c] = exp_float32(np.float32(min(sums[c] - norm_a - norms_b[c], 0.0)))
+
+
+@jit
+def finish_poly(sums, coef0, degree, out):
+    for c in range(out.size):
+        out[c] = _F1
+    for _ in range(degree):
+        for c in range(out.size):
+            out[c] *= np.float32(sums[c] + coef0)
+
+
+@jit
+def finish_tanh(sums, coef0, out):
+    for c in range(out.size):
+        # Beyond 9 tanh is 1 to float32 precision.
+        x = np.float32(min(max(sums[c] + coef0, -9.0), 9.0))
+        e = exp_float32(_F2 * x)
+        out[c] = (e - _F1) / (e + _F1)
+
+
+@jit
+def finish_row(finish, coef0, degree, sums, norm_a, norms_b, out):
+    """Turn one row of sums into kernel values, written to ``out``."""
+    if finish == EXP:
+        finish_exp(sums, norm_a, norms_b, out)
+    elif finish == POLY:
+        finish_poly(sums, coef0, degree, out)
+    elif finish == TANH:
+        finish_tanh(sums, coef0, out)
+    else:
+        for c in range(out.size):
+            out[c] = np.float32(sums[c])
+
+
+@jit
+def gather_rows(values, index, out):
+    for r in range(index.size):
+        out[r] = values[index[r]]
+
+
+@jit
+def dot_float64(row, coef):
+    total = 0.0
+    for c in range(row.size):
+        total += np.float64(row[c]) * coef[c]
+    return total
+
+
+@jit
+def add_products(tile, coef, out):
+    """``out += tile @ coef``, summed in float64 for one column and by BLAS for several."""
+    if coef.shape[1] == 1:
+        column = coef[:, 0].copy()
+        for r in range(tile.shape[0]):
+            out[r, 0] += dot_float64(tile[r], column)
+    else:
+        product = np.dot(tile, coef.astype(np.float32))
+        for r in range(tile.shape[0]):
+            for m in range(coef.shape[1]):
+                out[r, m] += product[r, m]
+
+
+@jit
+def dense_tiles(finish, coef0, degree, a, norms_a, rows, b, norms_b, cols, coef, out, block):
+    """Kernel of ``a[rows]`` and ``b[cols]``, dense; see `sparse_tiles` for the arguments."""
+    accumulate = coef.shape[1] > 0
+    n_features = a.shape[1]
+    a_tile = np.empty((DENSE_ROWS, n_features), a.dtype)
+    b_tile = np.empty((DENSE_COLS, n_features), a.dtype)
+    sums = np.empty(DENSE_ROWS * DENSE_COLS, a.dtype)
+    values = np.empty(DENSE_ROWS * DENSE_COLS, np.float32)
+    for c0 in range(0, cols.size, DENSE_COLS):
+        c1 = min(c0 + DENSE_COLS, cols.size)
+        gather_rows(b, cols[c0:c1], b_tile)
+        tile_norms = norms_b[cols[c0:c1]]
+        for r0 in range(0, rows.size, DENSE_ROWS):
+            r1 = min(r0 + DENSE_ROWS, rows.size)
+            height, width = r1 - r0, c1 - c0
+            gather_rows(a, rows[r0:r1], a_tile)
+            tile = sums[: height * width].reshape(height, width)
+            kernel = values[: height * width].reshape(height, width)
+            np.dot(a_tile[:height], b_tile[:width].T, tile)
+            for r in range(height):
+                target = kernel[r] if accumulate else block[r0 + r][c0:c1]
+                finish_row(finish, coef0, degree, tile[r], norms_a[rows[r0 + r]], tile_norms, target)
+            if accumulate:
+                add_products(kernel, coef[c0:c1], out[r0:r1])
+
+
+@jit
+def add_dot(v, b, sums):
+    for c in range(sums.size):
+        sums[c] += v * b[c]
+
+
+@jit
+def add_dot4(v0, v1, v2, v3, b0, b1, b2, b3, sums):
+    for c in range(sums.size):
+        sums[c] += v0 * b0[c] + v1 * b1[c] + v2 * b2[c] + v3 * b3[c]
+
+
+@jit
+def add_chi2(v, b, sums):
+    for c in range(sums.size):
+        sums[c] += _F2 * v * b[c] / (v + b[c])
+
+
+@jit
+def add_min(v, b, sums):
+    for c in range(sums.size):
+        sums[c] += min(v, b[c])
+
+
+@jit
+def add_jensen_shannon(v, b, sums):
+    log_v = log2_float32(np.float32(v))
+    for c in range(sums.size):
+        w = np.float32(b[c])
+        log_sum = log2_float32(np.float32(v) + w)
+        log_w = log2_float32(max(w, _TINY))
+        term = np.float32(0.5) * (np.float32(v) * (log_sum - log_v) + w * (log_sum - log_w))
+        sums[c] += term if w > np.float32(0.0) else np.float32(0.0)
+
+
+@jit
+def add_power_mean(v, b, p, sums):
+    """Power mean with p < 0, from logarithms so that no power overflows."""
+    ln2 = np.float32(0.69314718)
+    exponent = np.float32(p)
+    log_v = log2_float32(np.float32(v))
+    for c in range(sums.size):
+        w = np.float32(b[c])
+        log_w = log2_float32(max(w, _TINY))
+        low = min(log_v, log_w)
+        # ((v^p + w^p) / 2)^(1/p) = low * ((1 + ratio^p) / 2)^(1/p) with ratio = high / low >= 1
+        ratio = exp_float32(exponent * abs(log_v - log_w) * ln2)
+        log_mean = low + (log2_float32(_F1 + ratio) - _F1) / exponent
+        mean = exp_float32(log_mean * ln2)
+        sums[c] += mean if w > np.float32(0.0) else np.float32(0.0)
+
+
+@jit
+def sum_dots(values, places, dense, sums):
+    """Dot products of one sparse row, four entries at a time: fewer passes over ``sums``."""
+    k = 0
+    while k + 4 <= values.size:
+        add_dot4(
+            values[k], values[k + 1], values[k + 2], values[k + 3],
+            dense[places[k]], dense[places[k + 1]], dense[places[k + 2]], dense[places[k + 3]],
+            sums,
+        )  # fmt: skip
+        k += 4
+    while k < values.size:
+        add_dot(values[k], dense[places[k]], sums)
+        k += 1
+
+
+@jit
+def sum_row(op, power, values, places, dense, sums):
+    """Sum the operation over the stored entries of one row, for a whole row of the tile."""
+    sums[:] = 0.0
+    if op == DOT:
+        sum_dots(values, places, dense, sums)
+        return
+    for k in range(values.size):
+        if op == CHI2:
+            add_chi2(values[k], dense[places[k]], sums)
+        elif op == MIN:
+            add_min(values[k], dense[places[k]], sums)
+        elif op == JENSEN_SHANNON:
+            add_jensen_shannon(values[k], dense[places[k]], sums)
+        else:
+            add_power_mean(values[k], dense[places[k]], power, sums)
+
+
+@jit
+def number_features(indices, indptr, cols, place):
+    """Number the features that occur in the chosen rows; returns how many there are."""
+    count = 0
+    for c in range(cols.size):
+        for k in range(indptr[cols[c]], indptr[cols[c] + 1]):
+            if place[indices[k]] < 0:
+                place[indices[k]] = count
+                count += 1
+    return count
+
+
+@jit
+def scatter_rows(data, indices, indptr, cols, place, dense):
+    """Write the chosen sparse rows as the columns of ``dense``."""
+    dense[:] = 0.0
+    for c in range(cols.size):
+        for k in range(indptr[cols[c]], indptr[cols[c] + 1]):
+            dense[place[indices[k]], c] = data[k]
+
+
+@jit
+def forget_features(indices, indptr, cols, place):
+    for c in range(cols.size):
+        for k in range(indptr[cols[c]], indptr[cols[c] + 1]):
+            place[indices[k]] = -1
+
+
+@jit
+def select_entries(data, indices, start, stop, place, values, places):
+    """Entries of one row whose feature occurs in the tile; returns how many. The rest add zero."""
+    count = 0
+    for k in range(start, stop):
+        p = place[indices[k]]
+        if p >= 0:
+            values[count] = data[k]
+            places[count] = p
+            count += 1
+    return count
+
+
+@jit
+def sparse_tiles(
+    op, power, finish, coef0, degree, n_features,
+    a_data, a_indices, a_indptr, norms_a, rows,
+    b_data, b_indices, b_indptr, norms_b, cols,
+    coef, out, block,
+):  # fmt: skip
+    """Kernel of the rows ``rows`` of a and ``cols`` of b, both compressed sparse rows.
+
+    With m > 0 columns of coefficients the matrix is multiplied by ``coef`` (cols, m) and added to
+    ``out`` (rows, m); with none it is written to ``block`` (rows, cols). Every operation here is
+    zero when either value is zero, so only stored entries are visited.
+    """
+    accumulate = coef.shape[1] > 0
+    width = SPARSE_COLS if n_features <= WIDE_FEATURES else SPARSE_COLS_WIDE
+    place = np.full(n_features, -1, np.int32)
+    values = np.empty(n_features, a_data.dtype)
+    places = np.empty(n_features, np.int32)
+    sums_all = np.empty(width, a_data.dtype)
+    kernel_all = np.empty(SPARSE_ROWS * width, np.float32)
+    for c0 in range(0, cols.size, width):
+        c1 = min(c0 + width, cols.size)
+        tile_cols = cols[c0:c1]
+        dense = np.empty((number_features(b_indices, b_indptr, tile_cols, place), c1 - c0), a_data.dtype)
+        scatter_rows(b_data, b_indices, b_indptr, tile_cols, place, dense)
+        tile_norms = norms_b[tile_cols]
+        sums = sums_all[: c1 - c0]
+        for r0 in range(0, rows.size, SPARSE_ROWS):
+            r1 = min(r0 + SPARSE_ROWS, rows.size)
+            kernel = kernel_all[: (r1 - r0) * (c1 - c0)].reshape(r1 - r0, c1 - c0)
+            for r in range(r0, r1):
+                row = rows[r]
+                count = select_entries(
+                    a_data, a_indices, a_indptr[row], a_indptr[row + 1], place, values, places
+                )
+                sum_row(op, power, values[:count], places[:count], dense, sums)
+                target = kernel[r - r0] if accumulate else block[r][c0:c1]
+                finish_row(finish, coef0, degree, sums, norms_a[row], tile_norms, target)
+            if accumulate:
+                add_products(kernel, coef[c0:c1], out[r0:r1])
+        forget_features(b_indices, b_indptr, tile_cols, place)
+
+
+@jit
+def mirror_square(matrix, r0, r1, c0, c1):
+    for c in range(c0, c1):
+        for r in range(r0, r1):
+            matrix[c, r] = matrix[r, c]
+
+
+@jit
+def mirror_strip(matrix, start, stop):
+    """Copy the strictly lower part of rows ``start:stop`` to its transposed place.
+
+    Squares of this side fit the L1 cache and its page table, whatever the length of a row.
+    """
+    side = 32
+    for r0 in range(start, stop, side):
+        r1 = min(r0 + side, stop)
+        for c0 in range(0, r1, side):
+            mirror_square(matrix, max(r0, c0), r1, c0, min(c0 + side, r0 + 1))

@@ -1,0 +1,64 @@
+"""Threads for compiled loops that release the interpreter lock."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+
+from joblib import effective_n_jobs
+from threadpoolctl import ThreadpoolController
+
+
+class Workers:
+    """A fixed number of threads that share a loop over ``range(n)``.
+
+    Obtain one from `open_workers`. The pieces of a loop are disjoint, so the result does not depend
+    on the number of threads.
+    """
+
+    def __init__(self, n_threads: int, pool: ThreadPoolExecutor | None) -> None:
+        self.n_threads = n_threads
+        self._pool = pool
+
+    def run(self, n: int, task: Callable[[int, int], object], grain: int = 256) -> None:
+        """Call ``task(start, stop)`` on consecutive pieces of ``range(n)``.
+
+        Pieces hold at least ``grain`` items, and there are several for each thread, so that one slow
+        piece does not leave the other threads idle.
+        """
+        bounds = split_range(n, grain, 4 * self.n_threads if self._pool else 1)
+        if self._pool is None or len(bounds) < 2:
+            for start, stop in bounds:
+                task(start, stop)
+            return
+        futures = [self._pool.submit(task, start, stop) for start, stop in bounds]
+        try:
+            for future in futures:
+                future.result()
+        finally:
+            # After an error or Ctrl-C no thread may still write to arrays the caller is leaving.
+            for future in futures:
+                future.cancel()
+            wait(futures)
+
+
+def split_range(n: int, grain: int, max_pieces: int) -> list[tuple[int, int]]:
+    """Cut ``range(n)`` into at most ``max_pieces`` nearly equal pieces of at least ``grain``."""
+    pieces = max(1, min(max_pieces, n // max(grain, 1)))
+    bounds = [n * i // pieces for i in range(pieces + 1)]
+    return [(a, b) for a, b in zip(bounds, bounds[1:], strict=False) if b > a]
+
+
+@contextmanager
+def open_workers(n_jobs: int | None) -> Iterator[Workers]:
+    """Threads for the body of a ``with``; BLAS is held to one thread meanwhile.
+
+    ``n_jobs=None`` means all cores unless a joblib context says otherwise, because these threads
+    share memory and cost nothing when idle.
+    """
+    n_threads = effective_n_jobs(-1 if n_jobs is None else n_jobs)
+    with ThreadpoolController().limit(limits=1, user_api="blas"):
+        if n_threads == 1:
+            yield Workers(1, None)
+        else:
+            with ThreadPoolExecutor(n_threads, thread_name_prefix="widemargin") as pool:
+                yield Workers(n_threads, pool)

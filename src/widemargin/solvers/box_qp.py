@@ -1,0 +1,425 @@
+"""Exact solver of the SVM dual: growing samples, a dense working set, exact pair moves.
+
+The plan, and why it is fast:
+
+1. Solve a small random sample, then ever larger ones, each from the solution of the last. Most
+   points are never support vectors, so most of the work happens while few points are in play.
+2. Within a sample, optimise on a working set that holds every free variable and the worst
+   violators. Its kernel matrix is dense and small, so a pair move costs a pass over thousands of
+   floats instead of a row of the whole matrix.
+3. After each round bring the gradient of all active points up to date in one product of kernel
+   tiles with the changed coefficients; tiles are never stored.
+4. Near the end, points far from the margin rest. Before the solver says it is done, their gradient
+   is computed afresh and checked, so the answer is that of the whole problem.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from widemargin.kernels import Index
+from widemargin.solvers.box_qp_fast import optimise_pairs
+from widemargin.solvers.gram import Gram, WorkingMatrix
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+#: Rows of the first sample; solved to `SAMPLE_TOL`, it grows by the factor `SAMPLE_GROWTH`.
+FIRST_SAMPLE, SAMPLE_GROWTH, SAMPLE_TOL = 2000, 4, 0.2
+#: A round stops at this share of the violation it began with: accuracy beyond that would be spent
+#: on variables whose neighbours have not moved yet.
+ROUND_SHARE = 0.1
+#: A round may add this many violators, or this share of the working set if that is more.
+MIN_ADDED, ADDED_SHARE = 1000, 0.25
+#: Members within this share of the violation of being violators stay in the working set.
+KEEP_MARGIN = 0.1
+#: On the whole problem, once the violation is below `REST_BELOW`, points rest that satisfy their
+#: condition by more than `REST_MARGIN` times the violation.
+REST_BELOW, REST_MARGIN = 0.5, 2.0
+#: Matrix entries one compiled call may visit, a fraction of a second: Ctrl-C and the time limit are
+#: attended to between calls. A round makes at most `ROUND_CALLS` of them.
+CALL_ENTRIES, ROUND_CALLS = 300_000_000, 20
+#: Rounds without a better violation after which the precision of the kernel values is exhausted.
+STALL_ROUNDS = 40
+
+
+@dataclass(frozen=True)
+class Result:
+    """What the solver returns.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n,)
+        Signed dual variables ``y_i alpha_i``.
+    gradient : ndarray of shape (n,)
+        ``K coef - y``: decision value without intercept, minus label.
+    intercept : float
+        Zero when the problem has none.
+    objective : float
+        Dual objective ``0.5 alpha' Q alpha - sum(alpha)``.
+    duality_gap : float
+        Primal plus dual objective; zero at the optimum.
+    violation : float
+        Largest violation of the optimality conditions, as compared with ``tol``.
+    n_iter : int
+        Pair moves made.
+    stop_reason : str
+        ``"converged"``, ``"max_iter"``, ``"max_time"``, or ``"stalled"`` when ``tol`` is below what
+        float32 kernel values allow.
+    """
+
+    coef: FloatArray
+    gradient: FloatArray
+    intercept: float
+    objective: float
+    duality_gap: float
+    violation: float
+    n_iter: int
+    stop_reason: str
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a callback is told after every round."""
+
+    n_seen: int
+    n_total: int
+    n_working: int
+    n_support: int
+    violation: float
+    n_iter: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to stop, and how much memory the working matrix may take."""
+
+    tol: float = 1e-3
+    max_iter: int = -1
+    max_time: float | None = None
+    cache_bytes: int = 1 << 30
+
+
+def solve_box_qp(
+    gram: Gram,
+    y: FloatArray,
+    upper: FloatArray,
+    *,
+    intercept: bool,
+    limits: Limits,
+    start: FloatArray | None = None,
+    seed: int = 0,
+    callback: Callable[[Progress], object] | None = None,
+) -> Result:
+    """Solve the dual of a support vector machine.
+
+    ::
+
+        minimise    0.5 b'Kb - y'b
+        subject to  0 <= y_i b_i <= upper_i,  and  sum(b) = 0  with an intercept
+
+    where ``b_i = y_i alpha_i``; in alpha this is the dual that LIBSVM solves (with intercept) or
+    DC-SVM (Eq. 1, without).
+
+    ======  ========  =====  ==============================
+    symbol  variable  shape
+    ======  ========  =====  ==============================
+    K       gram      (n,n)  see `Gram`; never held whole
+    b       coef      (n,)   float64
+    Kb - y  gradient  (n,)   float64
+    ======  ========  =====  ==============================
+
+    Parameters
+    ----------
+    gram : Gram
+        Kernel matrix of the problem.
+    y : ndarray of shape (n,)
+        Labels, -1.0 or 1.0.
+    upper : ndarray of shape (n,)
+        Largest alpha of each point: C times its weight.
+    intercept : bool
+        Whether the decision function has one.
+    limits : Limits
+        Stopping rule. Converged means that no pair of variables violates the optimality conditions
+        by ``tol`` (LIBSVM's rule, checked on all points).
+    start : ndarray of shape (n,), optional
+        Signed dual variables to begin with; made feasible if they are not.
+    seed : int
+        Seed of the order in which points are sampled.
+    callback : callable, optional
+        Called with a `Progress` after every round.
+    """
+    state = _State(gram, y, upper, intercept, limits, start, seed)
+    reason = _descend(state, limits, callback)
+    return state.result(reason)
+
+
+def _descend(
+    state: "_State", limits: Limits, callback: Callable[[Progress], object] | None
+) -> str:
+    began = time.perf_counter()
+    best, stalled = np.inf, 0
+    while True:
+        violation = state.measure()
+        stalled = 0 if violation < 0.99 * best else stalled + 1
+        best = min(best, violation)
+        at_target = violation < (limits.tol if state.sees_all else max(limits.tol, SAMPLE_TOL))
+        if at_target or stalled > STALL_ROUNDS:
+            if state.sees_all and state.n_active == state.n:
+                return "converged" if at_target else "stalled"
+            state.widen()
+            best, stalled = np.inf, 0
+            continue
+        spare = limits.max_iter - state.n_iter if limits.max_iter >= 0 else np.inf
+        state.improve(spare, None if limits.max_time is None else began + limits.max_time)
+        seconds = time.perf_counter() - began
+        if callback is not None:
+            callback(state.progress(seconds))
+        stop = _limit_reached(state, limits, seconds)
+        if stop:
+            state.finish_early()
+            return stop
+
+
+def _limit_reached(state: "_State", limits: Limits, seconds: float) -> str | None:
+    if 0 <= limits.max_iter <= state.n_iter:
+        return "max_iter"
+    if limits.max_time is not None and seconds >= limits.max_time:
+        return "max_time"
+    return None
+
+
+class _State:
+    """Variables of the descent. ``active`` points have an up-to-date gradient, others a stale one."""
+
+    def __init__(
+        self,
+        gram: Gram,
+        y: FloatArray,
+        upper: FloatArray,
+        intercept: bool,
+        limits: Limits,
+        start: FloatArray | None,
+        seed: int,
+    ) -> None:
+        self.n = len(gram)
+        self.gram, self.y, self.intercept, self.tol = gram, y, intercept, limits.tol
+        self.lower = np.where(y > 0, 0.0, -upper)
+        self.upper = np.where(y > 0, upper, 0.0)
+        self.diag = gram.diag.astype(np.float32)
+        self.working = WorkingMatrix(gram, limits.cache_bytes)
+        self.n_iter = 0
+        self.gradient = -y
+        self.order = _sample_order(y, seed)
+        if start is None:
+            self.coef = np.zeros(self.n)
+            self.n_seen = self.n if self.n <= 2 * FIRST_SAMPLE else FIRST_SAMPLE
+            self.active = np.sort(self.order[: self.n_seen])
+        else:
+            self.coef = _make_feasible(start, self.lower, self.upper, intercept)
+            self.n_seen = self.n
+            self.active = np.arange(self.n)
+            self._refresh(self.active)
+
+    @property
+    def sees_all(self) -> bool:
+        return self.n_seen == self.n
+
+    @property
+    def n_active(self) -> int:
+        return len(self.active)
+
+    def measure(self) -> float:
+        """Violation of the optimality conditions among the active points."""
+        coef = self.coef[self.active]
+        gradient = self.gradient[self.active]
+        self.rises = coef < self.upper[self.active]
+        self.falls = coef > self.lower[self.active]
+        low = np.min(gradient, where=self.rises, initial=np.inf)
+        high = np.max(gradient, where=self.falls, initial=-np.inf)
+        if not self.intercept:
+            low, high = min(low, 0.0), max(high, 0.0)
+        self.low, self.high = float(low), float(high)
+        self.violation = self.high - self.low
+        return self.violation
+
+    def widen(self) -> None:
+        """Let more points take part: the next sample, or those that rested."""
+        self.n_seen = min(self.n, SAMPLE_GROWTH * self.n_seen)
+        stale = np.ones(self.n, bool)
+        stale[self.order[self.n_seen :]] = False
+        stale[self.active] = False
+        self._refresh(np.flatnonzero(stale))
+        stale[self.active] = True
+        self.active = np.flatnonzero(stale)
+
+    def improve(self, spare_moves: float, deadline: float | None) -> None:
+        """One round: choose the working set, optimise on it, bring the gradient up to date."""
+        score = self._score()
+        self.working.change_members(self._choose_members(score))
+        members = self.working.members
+        change = self._optimise(members, spare_moves, deadline)
+        moved = np.flatnonzero(change)
+        self.coef[members[moved]] += change[moved]
+        self._rest(score)
+        self._update_gradient(members, moved, change[moved])
+
+    def finish_early(self) -> None:
+        """Bring all gradients up to date when a limit stopped the descent."""
+        self.n_seen = self.n
+        self.widen()
+        self.measure()
+
+    def progress(self, seconds: float) -> Progress:
+        return Progress(
+            n_seen=self.n_seen,
+            n_total=self.n,
+            n_working=len(self.working.members),
+            n_support=int(np.count_nonzero(self.coef)),
+            violation=self.violation,
+            n_iter=self.n_iter,
+            seconds=seconds,
+        )
+
+    def result(self, reason: str) -> Result:
+        intercept = -self._offset()
+        quadratic = self.coef @ (self.gradient + self.y)
+        linear = self.y @ self.coef
+        hinge = np.maximum(-self.y * (self.gradient + intercept), 0.0)
+        loss = (self.upper - self.lower) @ hinge
+        return Result(
+            coef=self.coef,
+            gradient=self.gradient,
+            intercept=intercept,
+            objective=float(0.5 * quadratic - linear),
+            duality_gap=float(quadratic - linear + loss),
+            violation=max(self.violation, 0.0),
+            n_iter=self.n_iter,
+            stop_reason=reason,
+        )
+
+    def _offset(self) -> float:
+        """Gradient of a free variable at the optimum: minus the intercept."""
+        if not self.intercept:
+            return 0.0
+        free = self.rises & self.falls
+        if free.any():
+            return float(self.gradient[self.active[free]].mean())
+        ends = [end for end in (self.low, self.high) if np.isfinite(end)]
+        return float(np.mean(ends)) if ends else 0.0
+
+    def _score(self) -> FloatArray:
+        """By how much each active point violates its condition; negative where it is satisfied."""
+        offset = 0.0
+        if self.intercept:
+            free = self.rises & self.falls
+            offset = np.median(self.gradient[self.active[free]]) if free.any() else self._offset()
+        above = self.gradient[self.active] - offset
+        return np.maximum(
+            np.where(self.rises, -above, -np.inf), np.where(self.falls, above, -np.inf)
+        )
+
+    def _choose_members(self, score: FloatArray) -> BoolArray:
+        """Mark the free variables, members that nearly violate, and the worst other violators."""
+        inside = self._mark(self.working.members)[self.active]
+        chosen = (self.rises & self.falls) | (inside & (score > -KEEP_MARGIN * self.violation))
+        others = np.flatnonzero((score > 0) & ~chosen)
+        n_added = max(MIN_ADDED, int(ADDED_SHARE * np.count_nonzero(chosen)))
+        chosen[_largest(others, score, n_added)] = True
+        if np.count_nonzero(chosen) > self.working.max_members:
+            at = np.flatnonzero(chosen)
+            chosen[:] = False
+            chosen[self._most_violating(at)] = True
+        return self._mark(self.active[chosen])
+
+    def _most_violating(self, at: Index) -> Index:
+        """Half of the places from each end, so that the most violating pair is always there."""
+        half = self.working.max_members // 2
+        gradient = self.gradient[self.active]
+        rising = _largest(at[self.rises[at]], -gradient, half)
+        falling = np.setdiff1d(at[self.falls[at]], rising)
+        return np.concatenate([rising, _largest(falling, gradient, half)])
+
+    def _optimise(self, members: Index, spare_moves: float, deadline: float | None) -> FloatArray:
+        """Change of the members' coefficients that a round on the working matrix makes."""
+        coef = self.coef[members]
+        before = coef.copy()
+        tol = np.float32(max(0.5 * self.tol, ROUND_SHARE * self.violation))
+        lower, upper, diag = self.lower[members], self.upper[members], self.diag[members]
+        gradient = self.gradient[members].astype(np.float32)
+        call_moves = max(1, CALL_ENTRIES // len(members))
+        for _ in range(ROUND_CALLS):
+            max_moves = int(min(call_moves, spare_moves))
+            n_moves, violation = optimise_pairs(
+                self.intercept, self.working.matrix, diag, lower, upper, tol, max_moves,
+                gradient, coef,
+            )  # fmt: skip
+            self.n_iter += n_moves
+            spare_moves -= n_moves
+            out_of_time = deadline is not None and time.perf_counter() > deadline
+            if n_moves < max_moves or violation < tol or spare_moves <= 0 or out_of_time:
+                break
+        return coef - before
+
+    def _rest(self, score: FloatArray) -> None:
+        """Leave out points far from violating, on the whole problem and near its solution."""
+        if self.sees_all and self.n_active == self.n and self.violation < REST_BELOW:
+            stays = self._mark(self.working.members)[self.active]
+            stays |= score > -REST_MARGIN * self.violation
+            self.active = self.active[stays]
+
+    def _update_gradient(self, members: Index, moved: Index, change: FloatArray) -> None:
+        """Add the effect of the moves, from the working matrix for members, else from tiles."""
+        gradient = self.gradient[members]
+        self.working.accumulate(moved, change, gradient)
+        self.gradient[members] = gradient
+        others = self.active[~self._mark(members)[self.active]]
+        gradient = self.gradient[others]
+        self.gram.accumulate(others, members[moved], change, gradient)
+        self.gradient[others] = gradient
+
+    def _refresh(self, stale: Index) -> None:
+        """Compute the gradient of some points afresh."""
+        support = np.flatnonzero(self.coef)
+        gradient = -self.y[stale]
+        self.gram.accumulate(stale, support, self.coef[support], gradient)
+        self.gradient[stale] = gradient
+
+    def _mark(self, index: Index) -> BoolArray:
+        mask = np.zeros(self.n, bool)
+        mask[index] = True
+        return mask
+
+
+def _largest(index: Index, value: FloatArray, count: int) -> Index:
+    """The ``count`` members of ``index`` with the largest values."""
+    if len(index) <= count:
+        return index
+    return index[np.argpartition(-value[index], count - 1)[:count]]
+
+
+def _sample_order(y: FloatArray, seed: int) -> Index:
+    """Random order in which every prefix holds both classes, nearly in proportion."""
+    rng = np.random.default_rng(seed)
+    rank = np.empty(len(y))
+    for side in (y > 0, y < 0):
+        count = np.count_nonzero(side)
+        rank[side] = (rng.permutation(count) + 0.5 * rng.random(count)) / max(count, 1)
+    return np.argsort(rank)
+
+
+def _make_feasible(
+    start: FloatArray, lower: FloatArray, upper: FloatArray, intercept: bool
+) -> FloatArray:
+    """Nearest simple feasible point: cut at the bounds, then scale the heavier class down."""
+    coef = np.clip(start, lower, upper)
+    if intercept:
+        positive, negative = coef[coef > 0].sum(), -coef[coef < 0].sum()
+        heavier, lighter = max(positive, negative), min(positive, negative)
+        if heavier > lighter:
+            coef[coef > 0 if positive > negative else coef < 0] *= lighter / heavier
+    return coef
