@@ -1,10 +1,13 @@
 """Threads for compiled loops that release the interpreter lock."""
 
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from functools import cache
+from numbers import Integral
 
-from joblib import effective_n_jobs
+from joblib import cpu_count
 from threadpoolctl import ThreadpoolController
 
 
@@ -48,15 +51,32 @@ def split_range(n: int, grain: int, max_pieces: int) -> list[tuple[int, int]]:
     return [(a, b) for a, b in zip(bounds, bounds[1:], strict=False) if b > a]
 
 
+@cache
+def _blas_controller() -> ThreadpoolController:
+    """Handle on the BLAS libraries; finding them takes a millisecond, so it is done once."""
+    return ThreadpoolController()
+
+
+def count_threads(n_jobs: int | None) -> int:
+    """Number of threads that ``n_jobs`` asks for.
+
+    ``None`` means all cores, because these threads share memory and cost nothing when idle, but no
+    more than ``OMP_NUM_THREADS``: joblib and Dask set it in the processes they start, so that many
+    fits side by side do not fight for cores.
+    """
+    if n_jobs is None:
+        limit = os.environ.get("OMP_NUM_THREADS", "")
+        return min(cpu_count(), int(limit)) if limit.isdigit() and limit != "0" else cpu_count()
+    if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or n_jobs == 0:
+        raise ValueError(f"n_jobs: {n_jobs!r} is not allowed; give None, -1 or a positive integer")
+    return int(n_jobs) if n_jobs > 0 else max(1, cpu_count() + 1 + int(n_jobs))
+
+
 @contextmanager
 def open_workers(n_jobs: int | None) -> Iterator[Workers]:
-    """Threads for the body of a ``with``; BLAS is held to one thread meanwhile.
-
-    ``n_jobs=None`` means all cores unless a joblib context says otherwise, because these threads
-    share memory and cost nothing when idle.
-    """
-    n_threads = effective_n_jobs(-1 if n_jobs is None else n_jobs)
-    with ThreadpoolController().limit(limits=1, user_api="blas"):
+    """Threads for the body of a ``with``; BLAS is held to one thread meanwhile."""
+    n_threads = count_threads(n_jobs)
+    with _blas_controller().limit(limits=1, user_api="blas"):
         if n_threads == 1:
             yield Workers(1, None)
         else:

@@ -76,7 +76,7 @@ class Kernel(ABC):
         self, a: Points, rows: Index, b: Points, cols: Index, out: NDArray[np.float32],
         workers: Workers,
     ) -> None:  # fmt: skip
-        """Write ``k(a[rows], b[cols])`` to ``out``."""
+        """Write ``k(a[rows], b[cols])`` to the first columns of ``out``."""
 
     @abstractmethod
     def accumulate(

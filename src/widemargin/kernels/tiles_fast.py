@@ -334,6 +334,29 @@ def sparse_tiles(
 
 
 @jit
+def stored_tiles(matrix, rows, cols, coef, out, block):
+    """As `sparse_tiles`, for a kernel matrix that is given."""
+    accumulate = coef.shape[1] > 0
+    values = np.empty((1, cols.size), np.float32)
+    for r in range(rows.size):
+        source = matrix[rows[r]]
+        target = values[0] if accumulate else block[r][: cols.size]
+        for c in range(cols.size):
+            target[c] = source[cols[c]]
+        if accumulate:
+            add_products(values, coef, out[r : r + 1])
+
+
+@jit
+def add_stored_rows(store, slots, coef, columns, out):
+    """``out += store[slots][:, columns].T @ coef``: products with rows kept in a cache."""
+    for k in range(slots.size):
+        row, factor = store[slots[k]], coef[k]
+        for c in range(columns.size):
+            out[c] += factor * row[columns[c]]
+
+
+@jit
 def mirror_square(matrix, r0, r1, c0, c1):
     for c in range(c0, c1):
         for r in range(r0, r1):
