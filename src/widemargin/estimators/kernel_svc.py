@@ -25,7 +25,7 @@ from widemargin.problem import (
 )
 from widemargin.progress import ProgressLine
 from widemargin.solvers.box_qp import Limits, Progress, Result, solve_box_qp
-from widemargin.solvers.gram import CachedRows, Gram, KernelRows
+from widemargin.solvers.gram import make_grams
 from widemargin.validation import (
     check_choice,
     check_integer,
@@ -291,27 +291,22 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         points = kernel.prepare(problem.X)
         budget = parse_bytes(self.memory) - points.nbytes
         _require_two_rows(budget, max(len(s.y) for s in subproblems))
+        check_kernel_range(kernel, kernel.diag(points))
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         starts = self._warm_starts(problem, len(subproblems))
         display = ProgressLine(len(subproblems), self.verbose) if self.verbose else None
         began = time.perf_counter()
         results = []
         with open_workers(self.n_jobs) as workers:
-            rows: KernelRows
-            if len(subproblems) == 1:
-                rows = KernelRows(kernel, points, workers)
-            else:
-                budget //= 2
-                rows = CachedRows(kernel, points, workers, budget)
-            check_kernel_range(kernel, rows.diag)
-            for p, sub in enumerate(subproblems):
+            grams = make_grams(kernel, points, workers, [s.index for s in subproblems], budget // 2)
+            for p, (sub, gram) in enumerate(zip(subproblems, grams, strict=True)):
                 results.append(
                     solve_box_qp(
-                        Gram(rows, sub.index),
+                        gram,
                         sub.y,
                         self.C * problem.weights[sub.index],
                         intercept=self.fit_intercept,
-                        limits=self._limits(budget, time.perf_counter() - began),
+                        limits=self._limits(budget // 2, time.perf_counter() - began),
                         start=None if starts is None else starts[p],
                         seed=seed,
                         callback=self._listener(p, display),

@@ -35,6 +35,12 @@ class Points:
         return int(self.values.shape[0])
 
     @property
+    def entries_per_row(self) -> float:
+        """Stored values per point: what a kernel value costs."""
+        stored = self.values.nnz if sparse.issparse(self.values) else self.values.size
+        return stored / max(len(self), 1)
+
+    @property
     def nbytes(self) -> int:
         """Bytes held by the arrays."""
         if sparse.issparse(self.values):

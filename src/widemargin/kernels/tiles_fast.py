@@ -72,8 +72,11 @@ def log2_float32(x):
 
 @jit
 def finish_exp(sums, norm_a, norms_b, out):
+    # Two passes: with float64 sums, one pass with both types vectorises at a quarter of the speed.
     for c in range(out.size):
-        out[c] = exp_float32(np.float32(min(sums[c] - norm_a - norms_b[c], 0.0)))
+        out[c] = np.float32(sums[c] - norm_a - norms_b[c])
+    for c in range(out.size):
+        out[c] = exp_float32(min(out[c], np.float32(0.0)))
 
 
 @jit
@@ -163,35 +166,48 @@ def dense_tiles(finish, coef0, degree, a, norms_a, rows, b, norms_b, cols, coef,
                 add_products(kernel, coef[c0:c1], out[r0:r1])
 
 
-@jit
-def add_dot(v, b, sums):
-    for c in range(sums.size):
-        sums[c] += v * b[c]
+# In the loops below ``dense`` holds one row of ``sums.size`` values per feature, end to end, and
+# ``at`` is where a row begins. Unsigned positions spare the check for negative indices, and without
+# it the loops vectorise; taking a slice per feature, or calling these functions instead of inlining
+# them, cost half of the speed.
+
+
+@inlined
+def add_dot(v, at, dense, sums):
+    for k in range(sums.size):
+        c = np.uint64(k)
+        sums[c] += v * dense[at + c]
+
+
+@inlined
+def add_dot4(v0, v1, v2, v3, at0, at1, at2, at3, dense, sums):
+    for k in range(sums.size):
+        c = np.uint64(k)
+        sums[c] += (
+            v0 * dense[at0 + c] + v1 * dense[at1 + c] + v2 * dense[at2 + c] + v3 * dense[at3 + c]
+        )
 
 
 @jit
-def add_dot4(v0, v1, v2, v3, b0, b1, b2, b3, sums):
-    for c in range(sums.size):
-        sums[c] += v0 * b0[c] + v1 * b1[c] + v2 * b2[c] + v3 * b3[c]
+def add_chi2(v, at, dense, sums):
+    for k in range(sums.size):
+        c = np.uint64(k)
+        sums[c] += _F2 * v * dense[at + c] / (v + dense[at + c])
 
 
 @jit
-def add_chi2(v, b, sums):
-    for c in range(sums.size):
-        sums[c] += _F2 * v * b[c] / (v + b[c])
+def add_min(v, at, dense, sums):
+    for k in range(sums.size):
+        c = np.uint64(k)
+        sums[c] += min(v, dense[at + c])
 
 
 @jit
-def add_min(v, b, sums):
-    for c in range(sums.size):
-        sums[c] += min(v, b[c])
-
-
-@jit
-def add_jensen_shannon(v, b, sums):
+def add_jensen_shannon(v, at, dense, sums):
     log_v = log2_float32(np.float32(v))
-    for c in range(sums.size):
-        w = np.float32(b[c])
+    for k in range(sums.size):
+        c = np.uint64(k)
+        w = np.float32(dense[at + c])
         log_sum = log2_float32(np.float32(v) + w)
         log_w = log2_float32(max(w, _TINY))
         term = np.float32(0.5) * (np.float32(v) * (log_sum - log_v) + w * (log_sum - log_w))
@@ -199,54 +215,53 @@ def add_jensen_shannon(v, b, sums):
 
 
 @jit
-def add_power_mean(v, b, p, sums):
+def add_power_mean(v, p, at, dense, sums):
     """Power mean with p < 0, from logarithms so that no power overflows."""
     ln2 = np.float32(0.69314718)
     exponent = np.float32(p)
     log_v = log2_float32(np.float32(v))
-    for c in range(sums.size):
-        w = np.float32(b[c])
+    for k in range(sums.size):
+        c = np.uint64(k)
+        w = np.float32(dense[at + c])
         log_w = log2_float32(max(w, _TINY))
-        low = min(log_v, log_w)
         # ((v^p + w^p) / 2)^(1/p) = low * ((1 + ratio^p) / 2)^(1/p) with ratio = high / low >= 1
         ratio = exp_float32(exponent * abs(log_v - log_w) * ln2)
-        log_mean = low + (log2_float32(_F1 + ratio) - _F1) / exponent
+        log_mean = min(log_v, log_w) + (log2_float32(_F1 + ratio) - _F1) / exponent
         mean = exp_float32(log_mean * ln2)
         sums[c] += mean if w > np.float32(0.0) else np.float32(0.0)
 
 
-@jit
-def sum_dots(values, places, dense, sums):
+@inlined
+def sum_dots(values, starts, dense, sums):
     """Dot products of one sparse row, four entries at a time: fewer passes over ``sums``."""
     k = 0
     while k + 4 <= values.size:
         add_dot4(
             values[k], values[k + 1], values[k + 2], values[k + 3],
-            dense[places[k]], dense[places[k + 1]], dense[places[k + 2]], dense[places[k + 3]],
-            sums,
+            starts[k], starts[k + 1], starts[k + 2], starts[k + 3], dense, sums,
         )  # fmt: skip
         k += 4
     while k < values.size:
-        add_dot(values[k], dense[places[k]], sums)
+        add_dot(values[k], starts[k], dense, sums)
         k += 1
 
 
 @jit
-def sum_row(op, power, values, places, dense, sums):
+def sum_row(op, power, values, starts, dense, sums):
     """Sum the operation over the stored entries of one row, for a whole row of the tile."""
     sums[:] = 0.0
     if op == DOT:
-        sum_dots(values, places, dense, sums)
+        sum_dots(values, starts, dense, sums)
         return
     for k in range(values.size):
         if op == CHI2:
-            add_chi2(values[k], dense[places[k]], sums)
+            add_chi2(values[k], starts[k], dense, sums)
         elif op == MIN:
-            add_min(values[k], dense[places[k]], sums)
+            add_min(values[k], starts[k], dense, sums)
         elif op == JENSEN_SHANNON:
-            add_jensen_shannon(values[k], dense[places[k]], sums)
+            add_jensen_shannon(values[k], starts[k], dense, sums)
         else:
-            add_power_mean(values[k], dense[places[k]], power, sums)
+            add_power_mean(values[k], power, starts[k], dense, sums)
 
 
 @jit
@@ -263,11 +278,11 @@ def number_features(indices, indptr, cols, place):
 
 @jit
 def scatter_rows(data, indices, indptr, cols, place, dense):
-    """Write the chosen sparse rows as the columns of ``dense``."""
+    """Write the chosen sparse rows as the columns of the flat matrix ``dense``."""
     dense[:] = 0.0
     for c in range(cols.size):
         for k in range(indptr[cols[c]], indptr[cols[c] + 1]):
-            dense[place[indices[k]], c] = data[k]
+            dense[place[indices[k]] * cols.size + c] = data[k]
 
 
 @jit
@@ -278,14 +293,14 @@ def forget_features(indices, indptr, cols, place):
 
 
 @jit
-def select_entries(data, indices, start, stop, place, values, places):
+def select_entries(data, indices, start, stop, place, width, values, starts):
     """Entries of one row whose feature occurs in the tile; returns how many. The rest add zero."""
     count = 0
     for k in range(start, stop):
         p = place[indices[k]]
         if p >= 0:
             values[count] = data[k]
-            places[count] = p
+            starts[count] = np.uint64(p * width)
             count += 1
     return count
 
@@ -304,28 +319,30 @@ def sparse_tiles(
     zero when either value is zero, so only stored entries are visited.
     """
     accumulate = coef.shape[1] > 0
-    width = SPARSE_COLS if n_features <= WIDE_FEATURES else SPARSE_COLS_WIDE
-    place = np.full(n_features, -1, np.int32)
+    max_width = SPARSE_COLS if n_features <= WIDE_FEATURES else SPARSE_COLS_WIDE
+    place = np.full(n_features, -1, np.int64)
     values = np.empty(n_features, a_data.dtype)
-    places = np.empty(n_features, np.int32)
-    sums_all = np.empty(width, a_data.dtype)
-    kernel_all = np.empty(SPARSE_ROWS * width, np.float32)
-    for c0 in range(0, cols.size, width):
-        c1 = min(c0 + width, cols.size)
-        tile_cols = cols[c0:c1]
-        dense = np.empty((number_features(b_indices, b_indptr, tile_cols, place), c1 - c0), a_data.dtype)
+    starts = np.empty(n_features, np.uint64)
+    sums_all = np.empty(max_width, a_data.dtype)
+    kernel_all = np.empty(SPARSE_ROWS * max_width, np.float32)
+    for c0 in range(0, cols.size, max_width):
+        c1 = min(c0 + max_width, cols.size)
+        width, tile_cols = c1 - c0, cols[c0:c1]
+        n_present = number_features(b_indices, b_indptr, tile_cols, place)
+        dense = np.empty(n_present * width, a_data.dtype)
         scatter_rows(b_data, b_indices, b_indptr, tile_cols, place, dense)
         tile_norms = norms_b[tile_cols]
-        sums = sums_all[: c1 - c0]
+        sums = sums_all[:width]
         for r0 in range(0, rows.size, SPARSE_ROWS):
             r1 = min(r0 + SPARSE_ROWS, rows.size)
-            kernel = kernel_all[: (r1 - r0) * (c1 - c0)].reshape(r1 - r0, c1 - c0)
+            kernel = kernel_all[: (r1 - r0) * width].reshape(r1 - r0, width)
             for r in range(r0, r1):
                 row = rows[r]
                 count = select_entries(
-                    a_data, a_indices, a_indptr[row], a_indptr[row + 1], place, values, places
-                )
-                sum_row(op, power, values[:count], places[:count], dense, sums)
+                    a_data, a_indices, a_indptr[row], a_indptr[row + 1], place, width,
+                    values, starts,
+                )  # fmt: skip
+                sum_row(op, power, values[:count], starts[:count], dense, sums)
                 target = kernel[r - r0] if accumulate else block[r][c0:c1]
                 finish_row(finish, coef0, degree, sums, norms_a[row], tile_norms, target)
             if accumulate:

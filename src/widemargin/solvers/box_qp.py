@@ -28,12 +28,12 @@ FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
 #: Rows of the first sample; solved to `SAMPLE_TOL`, it grows by the factor `SAMPLE_GROWTH`.
-FIRST_SAMPLE, SAMPLE_GROWTH, SAMPLE_TOL = 2000, 4, 0.2
+FIRST_SAMPLE, SAMPLE_GROWTH, SAMPLE_TOL = 500, 4, 0.2
 #: A round stops at this share of the violation it began with: accuracy beyond that would be spent
 #: on variables whose neighbours have not moved yet.
 ROUND_SHARE = 0.1
 #: A round may add this many violators, or this share of the working set if that is more.
-MIN_ADDED, ADDED_SHARE = 1000, 0.25
+MIN_ADDED, ADDED_SHARE = 300, 0.25
 #: Members within this share of the violation of being violators stay in the working set.
 KEEP_MARGIN = 0.1
 #: On the whole problem, once the violation is below `REST_BELOW`, points rest that satisfy their

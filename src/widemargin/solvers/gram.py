@@ -1,5 +1,6 @@
 """The kernel matrix of one problem, and the part of it that is being optimised on."""
 
+from collections.abc import Iterator
 from math import isqrt
 
 import numpy as np
@@ -17,42 +18,57 @@ STRIP_ROWS = 512
 #: Unwanted members are dropped when the wanted ones are less than this share of the set.
 KEEP_SHARE = 0.9
 #: Rows a cache computes at a time.
-FETCH_ROWS = 1024
+FETCH_ROWS = 256
+#: Values per point from which keeping kernel rows beats computing them again.
+CACHE_ENTRIES = 64
 
 
-class KernelRows:
-    """The kernel matrix among all prepared points, computed wherever it is asked for."""
+class Gram:
+    """Kernel matrix of one problem, computed wherever it is asked for and never held whole.
 
-    def __init__(self, kernel: Kernel, points: Points, workers: Workers) -> None:
+    The problem's points are some of all prepared points: indices given to the methods count from
+    zero within the problem, and ``index`` says which points they are.
+    """
+
+    def __init__(
+        self, kernel: Kernel, points: Points, workers: Workers, index: Index | None = None
+    ) -> None:
         self.kernel = kernel
         self.points = points
         self.workers = workers
-        self.diag = kernel.diag(points)
+        self.index = np.arange(len(points)) if index is None else index
+        self.diag = kernel.diag(points)[self.index]
+
+    def __len__(self) -> int:
+        return len(self.index)
 
     def block(self, rows: Index, cols: Index, out: NDArray[np.float32], workers: Workers) -> None:
         """Write ``K[rows, cols]`` to the first columns of ``out``."""
-        self.kernel.block(self.points, rows, self.points, cols, out, workers)
+        self.kernel.block(
+            self.points, self.index[rows], self.points, self.index[cols], out, workers
+        )
 
     def accumulate(self, rows: Index, cols: Index, coef: FloatArray, out: FloatArray) -> None:
         """Add ``K[rows, cols] @ coef`` to ``out``."""
         self.kernel.accumulate(
-            self.points, rows, self.points, cols, coef.reshape(-1, 1), out.reshape(-1, 1),
-            self.workers,
+            self.points, self.index[rows], self.points, self.index[cols], coef.reshape(-1, 1),
+            out.reshape(-1, 1), self.workers,
         )  # fmt: skip
 
 
-class CachedRows(KernelRows):
-    """Rows of support vectors kept in memory, so that several problems compute them once.
+class CachedGram(Gram):
+    """A `Gram` that keeps whole rows once they have been multiplied by a coefficient.
 
-    Rows are taken in when they are multiplied by a coefficient, whole; those used longest ago make
-    room.
+    That pays when rows are expensive, or when several problems on the same points share them. Rows
+    used longest ago make room for others.
     """
 
     def __init__(
-        self, kernel: Kernel, points: Points, workers: Workers, max_bytes: int
-    ) -> None:
-        super().__init__(kernel, points, workers)
-        n = len(points)
+        self, kernel: Kernel, points: Points, workers: Workers, max_bytes: int,
+        index: Index | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(kernel, points, workers, index)
+        n = len(self)
         capacity = int(min(n, max(1, max_bytes // (4 * n))))
         self._store = np.empty((capacity, n), np.float32)
         self._slot_of = np.full(n, -1, np.intp)
@@ -62,10 +78,9 @@ class CachedRows(KernelRows):
 
     def accumulate(self, rows: Index, cols: Index, coef: FloatArray, out: FloatArray) -> None:
         """Add ``K[rows, cols] @ coef`` to ``out``."""
-        step = max(1, len(self._store) // 2)
+        step = len(self._store)
         for at in range(0, len(cols), step):
-            slots = self._fetch(cols[at : at + step])
-            part = coef[at : at + step]
+            slots, part = self._fetch(cols[at : at + step]), coef[at : at + step]
             self.workers.run(
                 len(rows),
                 lambda i, j, slots=slots, part=part: add_stored_rows(  # type: ignore[misc]
@@ -90,41 +105,34 @@ class CachedRows(KernelRows):
         return self._slot_of[wanted]
 
     def _compute(self, missing: Index, slots: Index) -> None:
-        everyone = np.arange(len(self.points))
+        """Fill slots with rows, computed as columns: all points against a few make better tiles."""
+        everyone = np.arange(len(self))
         for at in range(0, len(missing), FETCH_ROWS):
             part = missing[at : at + FETCH_ROWS]
-            rows = np.empty((len(part), len(everyone)), np.float32)
-            super().block(part, everyone, rows, self.workers)
-            self._store[slots[at : at + FETCH_ROWS]] = rows
+            columns = np.empty((len(everyone), len(part)), np.float32)
+            self.block(everyone, part, columns, self.workers)
+            self._store[slots[at : at + FETCH_ROWS]] = columns.T
 
 
-class Gram:
-    """Kernel matrix of one problem, whose points are some of all points.
+def make_grams(
+    kernel: Kernel, points: Points, workers: Workers, indices: list[Index], max_bytes: int
+) -> Iterator[Gram]:
+    """Kernel matrices of several problems, one at a time.
 
-    Indices given to its methods count from zero within the problem; ``index`` says which points
-    they are.
+    Problems on all points, as in one-vs-rest, share one cache of rows. Otherwise a problem has a
+    cache of its own if its rows are expensive, and computes tiles anew if they are cheap.
     """
-
-    def __init__(self, rows: KernelRows, index: Index | None = None) -> None:
-        self.rows = rows
-        self.index = np.arange(len(rows.points)) if index is None else index
-        self.diag = rows.diag[self.index]
-
-    def __len__(self) -> int:
-        return len(self.index)
-
-    @property
-    def workers(self) -> Workers:
-        """Threads to compute with."""
-        return self.rows.workers
-
-    def block(self, rows: Index, cols: Index, out: NDArray[np.float32], workers: Workers) -> None:
-        """Write ``K[rows, cols]`` to the first columns of ``out``."""
-        self.rows.block(self.index[rows], self.index[cols], out, workers)
-
-    def accumulate(self, rows: Index, cols: Index, coef: FloatArray, out: FloatArray) -> None:
-        """Add ``K[rows, cols] @ coef`` to ``out``."""
-        self.rows.accumulate(self.index[rows], self.index[cols], coef, out)
+    n = len(points)
+    shared = None
+    if len(indices) > 1 and all(len(index) == n for index in indices):
+        shared = CachedGram(kernel, points, workers, max_bytes)
+    for index in indices:
+        if shared is not None:
+            yield shared
+        elif points.entries_per_row >= CACHE_ENTRIES:
+            yield CachedGram(kernel, points, workers, max_bytes, index)
+        else:
+            yield Gram(kernel, points, workers, index)
 
 
 class WorkingMatrix:
