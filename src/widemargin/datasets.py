@@ -30,7 +30,7 @@ from numpy.lib.npyio import NpzFile
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-__all__ = ["Dataset", "DatasetNotFoundError", "available", "load"]
+__all__ = ["Dataset", "DatasetNotFoundError", "available", "load", "read_part"]
 
 Matrix: TypeAlias = Union[np.ndarray, "csr_matrix"]
 
@@ -149,6 +149,27 @@ def available() -> list[str]:
     paths = folder.glob("*.npz") if folder is not None else ()
     local = {path.stem for path in paths if path.is_file() and _NAME.fullmatch(path.stem)}
     return sorted(local.union(_BUNDLED))
+
+
+def read_part(path: Path) -> tuple[Matrix, np.ndarray | None]:
+    """Read the training part, or the only part, of an npz file in the format of this module.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    X, y : matrix and ndarray or None
+        The rows and their labels, if the file has any.
+    """
+    arrays = _read_arrays(path)
+    origin = str(path)
+    suffix = "_train" if any(key.startswith("X_train") for key in arrays) else ""
+    if f"y{suffix}" not in arrays:
+        return _get_matrix(arrays, f"X{suffix}", origin), None
+    return _get_part(arrays, f"X{suffix}", f"y{suffix}", origin)
 
 
 def _get_folder() -> Path | None:

@@ -21,6 +21,8 @@ class Problem:
         Class of each row as an index into ``classes``.
     classes : ndarray of shape (n_classes,)
         The labels the user gave, sorted.
+    sample_weights : ndarray of shape (n,)
+        Weight of each row, positive.
     weights : ndarray of shape (n,)
         Sample weight times class weight; positive.
     kept : ndarray of shape (n,)
@@ -30,6 +32,7 @@ class Problem:
     X: Any
     labels: NDArray[np.intp]
     classes: NDArray[Any]
+    sample_weights: NDArray[np.float64]
     weights: NDArray[np.float64]
     kept: Index
 

@@ -32,13 +32,14 @@ def validate_problem(
         check_precomputed(X)
     check_classification_targets(y)
     classes, labels = np.unique(y, return_inverse=True)
-    weights = validate_weights(sample_weight, X, class_weight, classes, labels, y)
-    kept = np.flatnonzero(weights)
+    sample_weights = validate_sample_weights(sample_weight, X)
+    kept = np.flatnonzero(sample_weights)
     _require_every_class(classes, labels[kept])
     if len(kept) < len(labels):
-        labels, weights = labels[kept], weights[kept]
+        labels, sample_weights = labels[kept], sample_weights[kept]
         X = X[np.ix_(kept, kept)] if precomputed else X[kept]
-    return Problem(canonical(X), labels, classes, weights, kept)
+    weights = sample_weights * validate_class_weights(class_weight, classes, y[kept])[labels]
+    return Problem(canonical(X), labels, classes, sample_weights, weights, kept)
 
 
 def validate_queries(estimator: Any, X: Any) -> Any:
@@ -63,26 +64,29 @@ def canonical(X: Any) -> Any:
     return X
 
 
-def validate_weights(
-    sample_weight: Any, X: Any, class_weight: Any, classes: Any, labels: Any, y: Any
-) -> NDArray[np.float64]:
-    """Product of sample and class weight for every row."""
-    weights = np.ones(X.shape[0])
-    if sample_weight is not None:
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, copy=True)
-        if (weights < 0).any():
-            raise ValueError(
-                f"sample_weight: row {int(np.argmin(weights))} has weight {weights.min():g}; "
-                "weights must not be negative"
-            )
-        if not (weights > 0).any():
-            raise ValueError("sample_weight: all weights are zero; give at least one row a weight")
+def validate_sample_weights(sample_weight: Any, X: Any) -> NDArray[np.float64]:
+    """Weight of every row; ones if none are given."""
+    if sample_weight is None:
+        return np.ones(X.shape[0])
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    if (weights < 0).any():
+        raise ValueError(
+            f"sample_weight: row {int(np.argmin(weights))} has weight {weights.min():g}; weights "
+            "must not be negative"
+        )
+    if not (weights > 0).any():
+        raise ValueError("sample_weight: all weights are zero; give at least one row a weight")
+    return weights
+
+
+def validate_class_weights(class_weight: Any, classes: Any, y: Any) -> NDArray[np.float64]:
+    """Weight of every class; ones if none are given."""
     if class_weight is None:
-        return weights
-    per_class = compute_class_weight(class_weight, classes=classes, y=y)
-    if not np.isfinite(per_class).all() or (per_class <= 0).any():
+        return np.ones(len(classes))
+    weights = compute_class_weight(class_weight, classes=classes, y=y)
+    if not np.isfinite(weights).all() or (weights <= 0).any():
         raise ValueError(f"class_weight: {class_weight!r} must give positive, finite weights")
-    return weights * per_class[labels]
+    return weights
 
 
 def _require_every_class(classes: NDArray[Any], kept_labels: NDArray[np.intp]) -> None:
@@ -107,7 +111,7 @@ def check_nonnegative(kernel: Kernel, X: Any, feature_names: Any = None) -> None
         return
     name = column if feature_names is None else f"{column} ({feature_names[column]!r})"
     raise ValueError(
-        f"X: column {name} holds negative values, and the {kernel.name!r} kernel needs features >= 0; "
+        f"Negative values in data X, column {name}: the {kernel.name!r} kernel needs features >= 0; "
         "scale them first, for example with sklearn.preprocessing.MinMaxScaler(clip=True)"
     )
 
@@ -145,14 +149,15 @@ def check_precomputed(X: Any) -> None:
         )
 
 
-def resolve_gamma(gamma: Any, X: Any) -> float:
+def resolve_gamma(gamma: Any, problem: Problem) -> float:
     """Number for ``gamma``: ``"scale"`` is 1 / (n_features Var(X)), ``"auto"`` 1 / n_features."""
+    n_features = problem.X.shape[1]
     if isinstance(gamma, str):
         if gamma == "auto":
-            return 1.0 / X.shape[1]
+            return 1.0 / n_features
         if gamma == "scale":
-            variance = _variance(X)
-            return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+            variance = _variance(problem.X, problem.sample_weights)
+            return 1.0 / (n_features * variance) if variance > 0 else 1.0
     elif isinstance(gamma, Real) and not isinstance(gamma, bool) and 0 <= gamma < np.inf:
         return float(gamma)
     raise ValueError(
@@ -160,19 +165,22 @@ def resolve_gamma(gamma: Any, X: Any) -> float:
     )
 
 
-def _variance(X: Any) -> float:
-    if not sparse.issparse(X):
+def _variance(X: Any, weights: NDArray[np.float64]) -> float:
+    """Variance of all values, rows weighted; that of `numpy.var` when the weights are equal."""
+    if not sparse.issparse(X) and (weights == weights[0]).all():
         return float(X.var(dtype=np.float64))
-    mean = X.mean(dtype=np.float64)
-    return float(X.multiply(X).mean(dtype=np.float64) - mean**2)
+    share = weights / (weights.sum() * X.shape[1])
+    mean = float((share @ X).sum())
+    squares = X.multiply(X) if sparse.issparse(X) else np.square(X, dtype=np.float64)
+    return float((share @ squares).sum()) - mean**2
 
 
-def resolve_kernel(kernel: Any, gamma: Any, degree: Any, coef0: Any, X: Any) -> Kernel:
+def resolve_kernel(kernel: Any, gamma: Any, degree: Any, coef0: Any, problem: Problem) -> Kernel:
     """Kernel object for an estimator's parameters, with ``gamma`` found from the data."""
     check_integer("degree", degree, low=0)
     check_number("coef0", coef0)
     return make_kernel(
-        kernel, gamma=resolve_gamma(gamma, X), degree=int(degree), coef0=float(coef0)
+        kernel, gamma=resolve_gamma(gamma, problem), degree=int(degree), coef0=float(coef0)
     )
 
 

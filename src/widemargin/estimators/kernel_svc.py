@@ -1,5 +1,6 @@
 """The exact kernel SVM as a scikit-learn classifier."""
 
+import os
 import time
 import warnings
 from collections.abc import Callable
@@ -12,9 +13,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin.kernels import KERNELS, Kernel, Precomputed
+from widemargin.estimators.libsvm_files import from_libsvm_model, to_libsvm_model
+from widemargin.kernels import KERNELS, Index, Kernel, Precomputed, is_small
 from widemargin.memory import parse_bytes
 from widemargin.models.expansion import Expansion, score_classes, vote
+from widemargin.models.libsvm_text import read_libsvm_model, write_libsvm_model
 from widemargin.parallel import open_workers
 from widemargin.problem import (
     Problem,
@@ -24,6 +27,7 @@ from widemargin.problem import (
     split_one_vs_rest,
 )
 from widemargin.progress import ProgressLine
+from widemargin.solvers.active_set import finish_exactly
 from widemargin.solvers.box_qp import Limits, Progress, Result, solve_box_qp
 from widemargin.solvers.gram import make_grams
 from widemargin.validation import (
@@ -37,8 +41,9 @@ from widemargin.validation import (
     validate_queries,
 )
 
-#: From best to worst; a fit of several problems reports the worst.
-_STOP_REASONS = ("converged", "stalled", "max_iter", "max_time")
+#: From best to worst; a fit of several problems reports the worst. A model read from a file of
+#: LIBSVM does not say.
+STOP_REASONS = ("unknown", "converged", "stalled", "max_iter", "max_time")
 
 
 class KernelSVC(ClassifierMixin, BaseEstimator):
@@ -57,7 +62,8 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         ``"precomputed"``; a callable ``(X, Z) -> K``; or an object of `widemargin.kernels`.
     gamma : float, "scale" or "auto", default="scale"
         Width of the rbf, poly, sigmoid and exp_chi2 kernels. ``"scale"`` is
-        ``1 / (n_features * X.var())``, ``"auto"`` is ``1 / n_features``.
+        ``1 / (n_features * X.var())``, ``"auto"`` is ``1 / n_features``. With sample weights the
+        variance is weighted too, so that a weight of two equals a repeated row.
     degree : int, default=3
         Degree of the poly kernel.
     coef0 : float, default=0.0
@@ -200,7 +206,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         problem = validate_problem(
             self, X, y, sample_weight, self.class_weight, precomputed=precomputed
         )
-        kernel = resolve_kernel(self.kernel, self.gamma, self.degree, self.coef0, problem.X)
+        kernel = resolve_kernel(self.kernel, self.gamma, self.degree, self.coef0, problem)
         check_nonnegative(kernel, problem.X, getattr(self, "feature_names_in_", None))
         subproblems = self._split(problem)
         results = self._solve(problem, kernel, subproblems)
@@ -225,7 +231,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         decisions = self._decide(X)
         if len(self.classes_) == 2:
             return decisions.ravel()
-        if self._votes():
+        if self._one_vs_one:
             return score_classes(decisions, len(self.classes_))
         return decisions
 
@@ -244,10 +250,64 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         """
         decisions = self._decide(X)
         if len(self.classes_) == 2:
-            return self.classes_[(decisions.ravel() > 0).astype(np.intp)]
-        if self._votes():
+            return self.classes_[(decisions.ravel() >= 0).astype(np.intp)]
+        if self._one_vs_one:
             return self.classes_[vote(decisions, len(self.classes_))]
         return self.classes_[decisions.argmax(axis=1)]
+
+    def to_libsvm(self, path: str | os.PathLike[str]) -> None:
+        """Write the model as a text file that LIBSVM's tools read.
+
+        Parameters
+        ----------
+        path : path-like
+            Where to write. Needs integer labels, one-vs-one problems, and a linear, rbf, poly,
+            sigmoid or precomputed kernel.
+        """
+        check_is_fitted(self)
+        write_libsvm_model(path, to_libsvm_model(self, self._one_vs_one))
+
+    @classmethod
+    def from_libsvm(
+        cls, path: str | os.PathLike[str], n_features: int | None = None
+    ) -> "KernelSVC":
+        """Read a classifier from a model file of LIBSVM (``svm-train``).
+
+        Parameters
+        ----------
+        path : path-like
+            The file; it need not be trusted.
+        n_features : int, optional
+            Width of the data, which the format does not hold; the largest feature that a support
+            vector has if not given. For a precomputed kernel, the number of training rows.
+
+        Returns
+        -------
+        model : KernelSVC
+            A classifier that predicts as LIBSVM does. The file does not say which training rows
+            the support vectors are, so ``support_`` counts them; ``C`` and the objective are
+            unknown.
+        """
+        attributes = from_libsvm_model(read_libsvm_model(path))
+        kernel, vectors = attributes["kernel_"], attributes["support_vectors_"]
+        given = isinstance(kernel, Precomputed)
+        least = int(attributes["support_"].max(initial=0)) + 1 if given else vectors.shape[1]
+        width = max(least, 1) if n_features is None else n_features
+        check_integer("n_features", width, low=max(least, 1))
+        if not given:
+            vectors.resize(vectors.shape[0], width)
+        model = cls(kernel=kernel.name, **kernel.params())
+        for name, value in attributes.items():
+            setattr(model, name, value)
+        n_problems = len(model.intercept_)
+        model.n_features_in_ = width
+        model.objective_ = _one_or_all([np.nan] * n_problems)
+        model.duality_gap_ = _one_or_all([np.nan] * n_problems)
+        model.n_iter_ = _one_or_all([0] * n_problems)
+        model.stop_reason_ = "unknown"
+        model._one_vs_one = True
+        model.restore_model()
+        return model
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -274,12 +334,6 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
             isinstance(self.kernel, str) and self.kernel == "precomputed"
         )
 
-    def _votes(self) -> bool:
-        n_classes = len(self.classes_)
-        return bool(len(self.intercept_) == n_classes * (n_classes - 1) // 2) and (
-            self.multi_class == "ovo"
-        )
-
     def _split(self, problem: Problem) -> list[Subproblem]:
         if len(problem.classes) == 2:
             return split_binary(problem)
@@ -300,18 +354,25 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         with open_workers(self.n_jobs) as workers:
             grams = make_grams(kernel, points, workers, [s.index for s in subproblems], budget // 2)
             for p, (sub, gram) in enumerate(zip(subproblems, grams, strict=True)):
-                results.append(
-                    solve_box_qp(
-                        gram,
-                        sub.y,
-                        self.C * problem.weights[sub.index],
-                        intercept=self.fit_intercept,
-                        limits=self._limits(budget // 2, time.perf_counter() - began),
-                        start=None if starts is None else starts[p],
-                        seed=seed,
-                        callback=self._listener(p, display),
-                    )
+                upper = self.C * problem.weights[sub.index]
+                result = solve_box_qp(
+                    gram,
+                    sub.y,
+                    upper,
+                    intercept=self.fit_intercept,
+                    limits=self._limits(budget // 2, time.perf_counter() - began),
+                    start=None if starts is None else starts[p],
+                    seed=seed,
+                    callback=self._listener(p, display),
                 )
+                if result.stop_reason in ("converged", "stalled") and is_small(
+                    problem.X[sub.index]
+                ):
+                    result = finish_exactly(
+                        _exact_matrix(kernel, problem.X, sub.index), sub.y, upper,
+                        intercept=self.fit_intercept, result=result,
+                    )  # fmt: skip
+                results.append(result)
         if display:
             display.close()
         return results
@@ -364,16 +425,18 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         self.support_vectors_ = np.empty((0, 0)) if given else problem.X[rows]
         self.dual_coef_ = np.ascontiguousarray(coef[:, rows])
         self.intercept_ = np.array([r.intercept for r in results])
+        self._one_vs_one = subproblems[0].negative >= 0
         self.objective_ = _one_or_all([r.objective for r in results])
         self.duality_gap_ = _one_or_all([r.duality_gap for r in results])
         self.n_iter_ = _one_or_all([r.n_iter for r in results])
-        self.stop_reason_ = max((r.stop_reason for r in results), key=_STOP_REASONS.index)
+        self.stop_reason_ = max((r.stop_reason for r in results), key=STOP_REASONS.index)
         if self.warm_start:
             self._warm_state = (problem.labels, [r.coef for r in results])
-        self._model = self._make_model()
+        self.restore_model()
 
-    def _make_model(self) -> Expansion:
-        return Expansion(
+    def restore_model(self) -> None:
+        """Make the predictor from the fitted attributes; called after setting them by hand."""
+        self._model = Expansion(
             self.kernel_,
             None if isinstance(self.kernel_, Precomputed) else self.support_vectors_,
             self.support_.astype(np.intp),
@@ -399,6 +462,12 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=3,
             )
+
+
+def _exact_matrix(kernel: Kernel, X: Any, index: Index) -> NDArray[np.float64]:
+    if isinstance(kernel, Precomputed):
+        return np.asarray(X[np.ix_(index, index)], np.float64)
+    return kernel.exact(X[index], X[index])
 
 
 def _one_or_all(values: list[Any]) -> Any:

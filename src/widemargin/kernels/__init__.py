@@ -11,7 +11,7 @@ from widemargin.kernels.additive import (
     JensenShannon,
     PowerMean,
 )
-from widemargin.kernels.base import Index, Kernel, Points
+from widemargin.kernels.base import Index, Kernel, Points, is_small
 from widemargin.kernels.custom import CallableKernel, Precomputed
 from widemargin.kernels.standard import RBF, Linear, Poly, Sigmoid
 
@@ -32,6 +32,7 @@ __all__ = [
     "PowerMean",
     "Precomputed",
     "Sigmoid",
+    "is_small",
     "make_kernel",
 ]
 

@@ -49,6 +49,20 @@ class Points:
         return int(self.values.nbytes + self.norms.nbytes)
 
 
+#: Sizes up to which problems and models are treated with float64 kernel values throughout.
+SMALL_ROWS, SMALL_VALUES = 200, 10**6
+
+
+def is_small(X: Any) -> bool:
+    """Whether rows are so few that exactness costs nothing."""
+    return bool(X.shape[0] <= SMALL_ROWS and X.shape[0] * X.shape[1] <= SMALL_VALUES)
+
+
+def as_dense(X: Any) -> NDArray[np.float64]:
+    """A float64 array of a dense or sparse matrix."""
+    return np.asarray(X.toarray() if sparse.issparse(X) else X, np.float64)
+
+
 class Kernel(ABC):
     """A kernel function with its parameters.
 
@@ -90,6 +104,13 @@ class Kernel(ABC):
         out: NDArray[np.float64], workers: Workers,
     ) -> None:  # fmt: skip
         """Add ``k(a[rows], b[cols]) @ coef`` to ``out``; coef is (cols, m), out (rows, m)."""
+
+    @abstractmethod
+    def exact(self, X: Any, Z: Any) -> NDArray[np.float64]:
+        """Kernel matrix in float64, entry by entry the same however many rows are asked for.
+
+        For small problems only: no tiles, no threads, dense copies.
+        """
 
     def __call__(self, X: Any, Z: Any | None = None) -> NDArray[np.float32]:
         """Whole kernel matrix between the rows of ``X`` and ``Z`` (or ``X`` itself)."""

@@ -33,6 +33,9 @@ class Precomputed(Kernel):
     def diag(self, points: Points) -> NDArray[np.float64]:
         return np.asarray(points.values.diagonal(), np.float64)
 
+    def exact(self, X: Any, Z: Any) -> NDArray[np.float64]:
+        raise TypeError("a precomputed kernel cannot be evaluated on data")
+
     def block(
         self, a: Points, rows: Index, b: Points, cols: Index, out: NDArray[np.float32],
         workers: Workers,
@@ -68,30 +71,29 @@ class CallableKernel(Kernel):
         return Points(X, np.zeros(X.shape[0]))
 
     def diag(self, points: Points) -> NDArray[np.float64]:
-        at = np.arange(len(points))
-        ones = (at[i : i + 1] for i in at)
-        return np.array([self._values(points, one, points, one)[0, 0] for one in ones], float)
+        X = points.values
+        return np.array([self.exact(X[[i]], X[[i]])[0, 0] for i in range(len(points))])
 
     def block(
         self, a: Points, rows: Index, b: Points, cols: Index, out: NDArray[np.float32],
         workers: Workers,
     ) -> None:  # fmt: skip
         for i, j in row_tiles(len(rows), len(cols)):
-            out[i:j, : len(cols)] = self._values(a, rows[i:j], b, cols)
+            out[i:j, : len(cols)] = self.exact(a.values[rows[i:j]], b.values[cols])
 
     def accumulate(
         self, a: Points, rows: Index, b: Points, cols: Index, coef: NDArray[np.float64],
         out: NDArray[np.float64], workers: Workers,
     ) -> None:  # fmt: skip
         for i, j in row_tiles(len(rows), len(cols)):
-            out[i:j] += self._values(a, rows[i:j], b, cols) @ coef
+            out[i:j] += self.exact(a.values[rows[i:j]], b.values[cols]) @ coef
 
-    def _values(self, a: Points, rows: Index, b: Points, cols: Index) -> NDArray[Any]:
-        K = np.asarray(self.function(a.values[rows], b.values[cols]))
-        if K.shape != (len(rows), len(cols)):
+    def exact(self, X: Any, Z: Any) -> NDArray[np.float64]:
+        K = np.asarray(self.function(X, Z), np.float64)
+        if K.shape != (X.shape[0], Z.shape[0]):
             raise ValueError(
-                f"kernel: the callable returned an array of shape {K.shape} for {len(rows)} rows "
-                f"and {len(cols)} rows; return shape ({len(rows)}, {len(cols)})"
+                f"kernel: the callable returned an array of shape {K.shape} for {X.shape[0]} and "
+                f"{Z.shape[0]} rows; return shape ({X.shape[0]}, {Z.shape[0]})"
             )
         if not np.isfinite(K).all():
             raise ValueError("kernel: the callable returned NaN or infinity; check its domain")

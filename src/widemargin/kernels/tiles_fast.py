@@ -22,6 +22,8 @@ DENSE_ROWS, DENSE_COLS = 256, 1024
 # wide data have a dense counterpart of one row per distinct feature, which must stay in cache.
 SPARSE_ROWS, SPARSE_COLS, SPARSE_COLS_WIDE = 256, 256, 64
 WIDE_FEATURES = 2048
+# Values that an unrolled vector loop takes at once.
+VECTOR = 32
 
 jit = njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
 inlined = njit(
@@ -277,12 +279,12 @@ def number_features(indices, indptr, cols, place):
 
 
 @jit
-def scatter_rows(data, indices, indptr, cols, place, dense):
-    """Write the chosen sparse rows as the columns of the flat matrix ``dense``."""
+def scatter_rows(data, indices, indptr, cols, place, width, dense):
+    """Write the chosen sparse rows as the columns of the flat matrix ``dense``, ``width`` wide."""
     dense[:] = 0.0
     for c in range(cols.size):
         for k in range(indptr[cols[c]], indptr[cols[c] + 1]):
-            dense[place[indices[k]] * cols.size + c] = data[k]
+            dense[place[indices[k]] * width + c] = data[k]
 
 
 @jit
@@ -327,15 +329,17 @@ def sparse_tiles(
     kernel_all = np.empty(SPARSE_ROWS * max_width, np.float32)
     for c0 in range(0, cols.size, max_width):
         c1 = min(c0 + max_width, cols.size)
-        width, tile_cols = c1 - c0, cols[c0:c1]
+        tile_cols = cols[c0:c1]
+        # Whole vectors only: a remainder would be summed one value at a time.
+        width = (c1 - c0 + VECTOR - 1) // VECTOR * VECTOR
         n_present = number_features(b_indices, b_indptr, tile_cols, place)
         dense = np.empty(n_present * width, a_data.dtype)
-        scatter_rows(b_data, b_indices, b_indptr, tile_cols, place, dense)
+        scatter_rows(b_data, b_indices, b_indptr, tile_cols, place, width, dense)
         tile_norms = norms_b[tile_cols]
         sums = sums_all[:width]
         for r0 in range(0, rows.size, SPARSE_ROWS):
             r1 = min(r0 + SPARSE_ROWS, rows.size)
-            kernel = kernel_all[: (r1 - r0) * width].reshape(r1 - r0, width)
+            kernel = kernel_all[: (r1 - r0) * (c1 - c0)].reshape(r1 - r0, c1 - c0)
             for r in range(r0, r1):
                 row = rows[r]
                 count = select_entries(
@@ -344,7 +348,7 @@ def sparse_tiles(
                 )  # fmt: skip
                 sum_row(op, power, values[:count], starts[:count], dense, sums)
                 target = kernel[r - r0] if accumulate else block[r][c0:c1]
-                finish_row(finish, coef0, degree, sums, norms_a[row], tile_norms, target)
+                finish_row(finish, coef0, degree, sums[: c1 - c0], norms_a[row], tile_norms, target)
             if accumulate:
                 add_products(kernel, coef[c0:c1], out[r0:r1])
         forget_features(b_indices, b_indptr, tile_cols, place)

@@ -6,12 +6,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from widemargin.kernels import Index, Kernel, Points, Precomputed
+from widemargin.kernels import Index, Kernel, Points, Precomputed, is_small
 from widemargin.parallel import open_workers
 from widemargin.problem import class_pairs
 
 #: Share of the memory budget that a block of queries, prepared for the kernel, may take.
 QUERY_SHARE = 0.25
+#: Queries a small model answers at a time.
+EXACT_QUERIES = 1024
 
 
 class Expansion:
@@ -60,6 +62,9 @@ class Expansion:
             return out
         coef = np.ascontiguousarray(self.coef.T)
         given = isinstance(self.kernel, Precomputed)
+        if not given and is_small(self.vectors):
+            self._decide_exactly(X, coef, out)
+            return out
         cols = self.columns if given else np.arange(len(coef))
         step = _block_rows(X.shape[1], max_bytes)
         with open_workers(n_jobs) as workers:
@@ -72,6 +77,18 @@ class Expansion:
                     out[start : start + step], workers,
                 )  # fmt: skip
         return out
+
+
+    def _decide_exactly(
+        self, X: Any, coef: NDArray[np.float64], out: NDArray[np.float64]
+    ) -> None:
+        """Add the expansion to ``out`` in float64 throughout: small models afford it."""
+        for start in range(0, X.shape[0], EXACT_QUERIES):
+            part = X[start : start + EXACT_QUERIES]
+            # Row by row in a fixed order, so that a row's answer does not depend on its company.
+            out[start : start + EXACT_QUERIES] += np.einsum(
+                "ij,jp->ip", self.kernel.exact(part, self.vectors), coef
+            )
 
 
 def _block_rows(n_features: int, max_bytes: int) -> int:

@@ -15,7 +15,7 @@ The plan, and why it is fast:
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,20 +28,24 @@ FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
 #: Rows of the first sample; solved to `SAMPLE_TOL`, it grows by the factor `SAMPLE_GROWTH`.
-FIRST_SAMPLE, SAMPLE_GROWTH, SAMPLE_TOL = 500, 4, 0.2
+FIRST_SAMPLE, SAMPLE_GROWTH, SAMPLE_TOL = 1000, 4, 0.2
 #: A round stops at this share of the violation it began with: accuracy beyond that would be spent
 #: on variables whose neighbours have not moved yet.
 ROUND_SHARE = 0.1
 #: A round may add this many violators, or this share of the working set if that is more.
-MIN_ADDED, ADDED_SHARE = 300, 0.25
+MIN_ADDED, ADDED_SHARE = 500, 0.25
 #: Members within this share of the violation of being violators stay in the working set.
 KEEP_MARGIN = 0.1
 #: On the whole problem, once the violation is below `REST_BELOW`, points rest that satisfy their
 #: condition by more than `REST_MARGIN` times the violation.
 REST_BELOW, REST_MARGIN = 0.5, 2.0
+#: Times that points may rest: if they keep turning out to violate, none do any more.
+MAX_RESTS = 5
 #: Matrix entries one compiled call may visit, a fraction of a second: Ctrl-C and the time limit are
-#: attended to between calls. A round makes at most `ROUND_CALLS` of them.
-CALL_ENTRIES, ROUND_CALLS = 300_000_000, 20
+#: attended to between calls.
+CALL_ENTRIES = 300_000_000
+#: Pair moves per member after which a round ends in any case.
+ROUND_MOVES = 1000
 #: Rounds without a better violation after which the precision of the kernel values is exhausted.
 STALL_ROUNDS = 40
 
@@ -171,6 +175,8 @@ def _descend(
         if at_target or stalled > STALL_ROUNDS:
             if state.sees_all and state.n_active == state.n:
                 return "converged" if at_target else "stalled"
+            if not at_target:
+                state.rests_left = 0
             state.widen()
             best, stalled = np.inf, 0
             continue
@@ -213,6 +219,7 @@ class _State:
         self.diag = gram.diag.astype(np.float32)
         self.working = WorkingMatrix(gram, limits.cache_bytes)
         self.n_iter = 0
+        self.rests_left = MAX_RESTS
         self.gradient = -y
         self.order = _sample_order(y, seed)
         if start is None:
@@ -286,38 +293,19 @@ class _State:
         )
 
     def result(self, reason: str) -> Result:
-        intercept = -self._offset()
-        quadratic = self.coef @ (self.gradient + self.y)
-        linear = self.y @ self.coef
-        hinge = np.maximum(-self.y * (self.gradient + intercept), 0.0)
-        loss = (self.upper - self.lower) @ hinge
-        return Result(
-            coef=self.coef,
-            gradient=self.gradient,
-            intercept=intercept,
-            objective=float(0.5 * quadratic - linear),
-            duality_gap=float(quadratic - linear + loss),
-            violation=max(self.violation, 0.0),
-            n_iter=self.n_iter,
-            stop_reason=reason,
-        )
-
-    def _offset(self) -> float:
-        """Gradient of a free variable at the optimum: minus the intercept."""
-        if not self.intercept:
-            return 0.0
-        free = self.rises & self.falls
-        if free.any():
-            return float(self.gradient[self.active[free]].mean())
-        ends = [end for end in (self.low, self.high) if np.isfinite(end)]
-        return float(np.mean(ends)) if ends else 0.0
+        upper = self.upper - self.lower
+        found = optimum_of(self.coef, self.gradient, self.y, upper, self.intercept)
+        return replace(found, n_iter=self.n_iter, stop_reason=reason)
 
     def _score(self) -> FloatArray:
         """By how much each active point violates its condition; negative where it is satisfied."""
         offset = 0.0
         if self.intercept:
             free = self.rises & self.falls
-            offset = np.median(self.gradient[self.active[free]]) if free.any() else self._offset()
+            if free.any():
+                offset = float(np.median(self.gradient[self.active[free]]))
+            else:
+                offset = _finite_mean(self.low, self.high)
         above = self.gradient[self.active] - offset
         return np.maximum(
             np.where(self.rises, -above, -np.inf), np.where(self.falls, above, -np.inf)
@@ -352,7 +340,8 @@ class _State:
         lower, upper, diag = self.lower[members], self.upper[members], self.diag[members]
         gradient = self.gradient[members].astype(np.float32)
         call_moves = max(1, CALL_ENTRIES // len(members))
-        for _ in range(ROUND_CALLS):
+        spare_moves = min(spare_moves, ROUND_MOVES * len(members))
+        while True:
             max_moves = int(min(call_moves, spare_moves))
             n_moves, violation = optimise_pairs(
                 self.intercept, self.working.matrix, diag, lower, upper, tol, max_moves,
@@ -362,12 +351,13 @@ class _State:
             spare_moves -= n_moves
             out_of_time = deadline is not None and time.perf_counter() > deadline
             if n_moves < max_moves or violation < tol or spare_moves <= 0 or out_of_time:
-                break
-        return coef - before
+                return coef - before
 
     def _rest(self, score: FloatArray) -> None:
         """Leave out points far from violating, on the whole problem and near its solution."""
-        if self.sees_all and self.n_active == self.n and self.violation < REST_BELOW:
+        everyone = self.sees_all and self.n_active == self.n
+        if everyone and self.rests_left > 0 and self.violation < REST_BELOW:
+            self.rests_left -= 1
             stays = self._mark(self.working.members)[self.active]
             stays |= score > -REST_MARGIN * self.violation
             self.active = self.active[stays]
@@ -393,6 +383,41 @@ class _State:
         mask = np.zeros(self.n, bool)
         mask[index] = True
         return mask
+
+
+def optimum_of(
+    coef: FloatArray, gradient: FloatArray, y: FloatArray, upper: FloatArray, intercept: bool
+) -> Result:
+    """Intercept, objective and duality gap that go with dual variables and their gradient."""
+    rises = np.where(y > 0, coef < upper, coef < 0)
+    falls = np.where(y > 0, coef > 0, coef > -upper)
+    low = float(np.min(gradient, where=rises, initial=np.inf))
+    high = float(np.max(gradient, where=falls, initial=-np.inf))
+    offset = 0.0
+    if intercept:
+        free = rises & falls
+        offset = float(gradient[free].mean()) if free.any() else _finite_mean(low, high)
+    else:
+        low, high = min(low, 0.0), max(high, 0.0)
+    quadratic = float(coef @ (gradient + y))
+    linear = float(y @ coef)
+    loss = float(upper @ np.maximum(-y * (gradient - offset), 0.0))
+    return Result(
+        coef=coef,
+        gradient=gradient,
+        intercept=-offset,
+        objective=0.5 * quadratic - linear,
+        duality_gap=quadratic - linear + loss,
+        violation=max(high - low, 0.0),
+        n_iter=0,
+        stop_reason="converged",
+    )
+
+
+def _finite_mean(low: float, high: float) -> float:
+    """Middle of an interval one end of which may be infinite."""
+    ends = [end for end in (low, high) if np.isfinite(end)]
+    return float(np.mean(ends)) if ends else 0.0
 
 
 def _largest(index: Index, value: FloatArray, count: int) -> Index:

@@ -1,0 +1,1 @@
+"""Benchmarks against other kernel SVM solvers: ``python -m benchmarks --help``."""

@@ -1,0 +1,108 @@
+"""The command: ``python -m benchmarks run exact`` and ``python -m benchmarks render FILE``."""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from benchmarks.datasets import DATASETS
+from benchmarks.render import render_page, replace_marked
+from benchmarks.run import Plan, run_plan
+from benchmarks.settings import SOLVERS
+from benchmarks.storage import read_measurements
+from benchmarks.summary import summarise
+from benchmarks.tables import render_short_table
+
+SUITES = ("exact",)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = build_parser().parse_args(arguments)
+    return options.command(options)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    add_run_parser(commands)
+    add_render_parser(commands)
+    return parser
+
+
+def add_run_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser("run", help="measure what is not yet on file")
+    parser.set_defaults(command=run_suite)
+    parser.add_argument("suite", choices=SUITES)
+    parser.add_argument("--datasets", type=list_of(DATASETS), default=tuple(DATASETS))
+    parser.add_argument("--solvers", type=list_of(SOLVERS), default=tuple(SOLVERS))
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument(
+        "--output", type=Path, help="default: a file of the suite in benchmarks/results"
+    )
+    parser.add_argument("--budget-seconds", type=float, help="begin no measurement after this time")
+    parser.add_argument(
+        "--max-rows", type=int, help="a trial on so many rows, kept apart in its own file"
+    )
+    parser.add_argument(
+        "--fresh", action="store_true", help="forget what is on file for these and measure again"
+    )
+
+
+def add_render_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser("render", help="turn measurements into Markdown")
+    parser.set_defaults(command=render_results)
+    parser.add_argument("results", type=Path)
+    parser.add_argument("-o", "--output", type=Path, help="write a page")
+    parser.add_argument("--into", type=Path, help="replace the short table in this file")
+
+
+def list_of(names: Iterable[str]) -> Callable[[str], tuple[str, ...]]:
+    """Make a parser of comma-separated names."""
+
+    def parse_names(text: str) -> tuple[str, ...]:
+        chosen = tuple(text.split(","))
+        unknown = [name for name in chosen if name not in names]
+        if unknown:
+            raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(names)}")
+        return chosen
+
+    return parse_names
+
+
+def run_suite(options: argparse.Namespace) -> int:
+    plan = Plan(
+        suite=options.suite,
+        datasets=options.datasets,
+        solvers=options.solvers,
+        repeats=options.repeats,
+        output=options.output or choose_output(options.suite, options.max_rows),
+        budget_seconds=options.budget_seconds,
+        max_rows=options.max_rows,
+        fresh=options.fresh,
+    )
+    return min(run_plan(plan), 1)
+
+
+def choose_output(suite: str, max_rows: int | None) -> Path:
+    """Choose the file of a suite; trials have one of their own and stay out of the tables."""
+    name = suite if max_rows is None else f"{suite}-trial"
+    return Path("benchmarks", "results", f"{name}.jsonl")
+
+
+def render_results(options: argparse.Namespace) -> int:
+    measurements = read_measurements(options.results)
+    if not measurements:
+        print(f"{options.results} has no measurements", file=sys.stderr)
+        return 1
+    if options.output:
+        options.output.write_text(render_page(measurements))
+    if options.into:
+        table = render_short_table(summarise(measurements))
+        replace_marked(options.into, measurements[0]["suite"], table)
+    if not (options.output or options.into):
+        print(render_page(measurements))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""Tables of results in Markdown."""
+
+from collections.abc import Callable
+
+from benchmarks import settings
+from benchmarks.storage import Measurement
+from benchmarks.summary import Summary, compare_objective, find_ratio, round_down
+
+
+def render_full_table(summary: Summary) -> str:
+    """Render one row for each data set and solver."""
+    header = (
+        "dataset", "n", "d", "solver", "fit s", "predict s", "test accuracy", "support vectors",
+        "objective", "against LIBSVM", "duality gap", "peak GB", "repeats", "fit ratio",
+        "predict ratio",
+    )  # fmt: skip
+    rows = [
+        render_row(dataset, solver, results)
+        for dataset, results in summary.items()
+        for solver in results
+    ]
+    return render_table(header, rows, n_text=1)
+
+
+def render_row(dataset: str, solver: str, results: dict[str, Measurement]) -> list[str]:
+    """Render the row of one solver on one data set."""
+    m = results[solver]
+    peer = solver != "widemargin"
+    difference = compare_objective(results, solver) if solver != "sklearn" else None
+    return [
+        dataset,
+        f"{m['n_train']:,}",
+        str(m["n_features"]),
+        settings.SOLVERS[solver],
+        f"{m['fit_seconds']:.2f}",
+        f"{m['predict_seconds']:.2f}",
+        f"{m['accuracy']:.2%}",
+        f"{m['n_support']:,}",
+        f"{m['objective']:.8g}",
+        format_optional(difference, "{:+.1e}".format),
+        format_optional(m["duality_gap"], "{:.3g}".format),
+        f"{m['peak_rss_bytes'] / 1e9:.2f}",
+        str(m["n_repeats"]),
+        format_ratio(find_ratio(results, "fit", solver) if peer else None),
+        format_ratio(find_ratio(results, "predict", solver) if peer else None),
+    ]
+
+
+def render_short_table(summary: Summary) -> str:
+    """Render the table of the README: fit seconds and ratios."""
+    header = (
+        "dataset", "rows x features", *(f"{name} fit s" for name in settings.SOLVERS.values()),
+        "LIBSVM / widemargin", "intelex / widemargin",
+    )  # fmt: skip
+    rows = []
+    for dataset, results in summary.items():
+        m = next(iter(results.values()))
+        fits = [results[s]["fit_seconds"] if s in results else None for s in settings.SOLVERS]
+        ratios = [find_ratio(results, "fit", peer) for peer in ("sklearn", "intelex")]
+        rows.append(
+            [dataset, f"{m['n_train']:,} x {m['n_features']}"]
+            + [format_optional(seconds, "{:.1f}".format) for seconds in fits]
+            + [format_ratio(ratio) for ratio in ratios]
+        )
+    return render_table(header, rows, n_text=1)
+
+
+def render_table(header: tuple[str, ...], rows: list[list[str]], n_text: int) -> str:
+    """Render Markdown with numbers to the right, but for the first ``n_text`` columns."""
+    rule = ["---"] * n_text + ["---:"] * (len(header) - n_text)
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in (header, rule, *rows))
+
+
+def format_optional(value: float | None, write: Callable[[float], str]) -> str:
+    """Format a number, or a dash where there is none."""
+    return "-" if value is None else write(value)
+
+
+def format_ratio(ratio: float | None) -> str:
+    """Format a ratio, rounded down."""
+    return format_optional(ratio, lambda value: f"{round_down(value):.1f}")

@@ -1,0 +1,227 @@
+"""The command ``widemargin``."""
+
+import argparse
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from widemargin import __version__
+
+#: Parameters of the estimator that the command line offers, with their type.
+_NUMBERS: dict[str, type] = {
+    "C": float, "degree": int, "coef0": float, "tol": float, "max_iter": int, "max_time": float,
+    "n_jobs": int, "random_state": int,
+}  # fmt: skip
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit status."""
+    args = _make_parser().parse_args(argv)
+    warnings.showwarning = _show_warning
+    try:
+        return int(args.run(args) or 0)
+    except (OSError, ValueError, TypeError, LookupError) as error:
+        print(f"widemargin: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("widemargin: interrupted", file=sys.stderr)
+        return 130
+
+
+def _show_warning(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
+    print(f"widemargin: {category.__name__}: {message}", file=sys.stderr)
+
+
+def _make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="widemargin", description="Large-scale kernel support vector machines."
+    )
+    parser.add_argument("--version", action="version", version=f"widemargin {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_demo(commands)
+    _add_train(commands)
+    _add_predict(commands)
+    _add_info(commands)
+    return parser
+
+
+def _add_demo(commands: Any) -> None:
+    demo = commands.add_parser(
+        "demo", help="train on real data next to scikit-learn's SVC and compare"
+    )
+    demo.add_argument(
+        "--dataset",
+        default="digits",
+        metavar="NAME",
+        help="a data set of widemargin.datasets; default: scikit-learn's digits, shifted about",
+    )
+    demo.add_argument("--C", type=float, default=10.0)
+    demo.add_argument("--gamma", type=_gamma, default="scale")
+    demo.set_defaults(run=_run_demo)
+
+
+def _add_train(commands: Any) -> None:
+    train = commands.add_parser(
+        "train", help="fit a classifier to a file", description=
+        "Fit a KernelSVC to FILE (svmlight/LIBSVM text, .csv, .tsv or .npz) and write a model file.",
+    )  # fmt: skip
+    train.add_argument("file", metavar="FILE", type=Path)
+    train.add_argument("-o", "--output", metavar="MODEL", type=Path, required=True)
+    train.add_argument("--label", help="CSV column with the labels: name or number; default: last")
+    train.add_argument(
+        "--libsvm", action="store_true", help="write LIBSVM's text format instead of our own"
+    )
+    train.add_argument("--kernel", default=None, help="default: rbf")
+    train.add_argument("--gamma", type=_gamma, default=None, help="number, scale or auto")
+    train.add_argument("--multi-class", "--multi_class", choices=("ovo", "ovr"), default=None)
+    train.add_argument("--class-weight", "--class_weight", choices=("balanced",), default=None)
+    train.add_argument("--memory", default=None, help="for example '2 GB'; default: auto")
+    train.add_argument(
+        "--fit-intercept", "--fit_intercept", action=argparse.BooleanOptionalAction, default=None
+    )
+    for name, kind in _NUMBERS.items():
+        flags = list(dict.fromkeys([f"--{name.replace('_', '-')}", f"--{name}"]))
+        train.add_argument(*flags, type=kind, default=None)
+    train.add_argument("--quiet", "-q", action="store_true", help="no progress, no summary")
+    train.set_defaults(run=_run_train)
+
+
+def _add_predict(commands: Any) -> None:
+    predict = commands.add_parser("predict", help="predict the rows of a file with a model")
+    predict.add_argument("model", metavar="MODEL", type=Path)
+    predict.add_argument("file", metavar="FILE", type=Path)
+    predict.add_argument("-o", "--output", metavar="OUT", type=Path, help="default: standard output")
+    predict.add_argument("--label", help="CSV column with the labels, to be left out")
+    predict.add_argument(
+        "--decision", action="store_true", help="write decision values instead of labels"
+    )
+    predict.set_defaults(run=_run_predict)
+
+
+def _add_info(commands: Any) -> None:
+    info = commands.add_parser("info", help="describe a model file")
+    info.add_argument("model", metavar="MODEL", type=Path)
+    info.set_defaults(run=_run_info)
+
+
+def _gamma(text: str) -> float | str:
+    return text if text in ("scale", "auto") else float(text)
+
+
+def _run_demo(args: argparse.Namespace) -> None:
+    from widemargin.demo import run_demo
+
+    run_demo(args.dataset, C=args.C, gamma=args.gamma)
+
+
+def _run_train(args: argparse.Namespace) -> None:
+    from widemargin.data_files import read_table
+    from widemargin.estimators.kernel_svc import KernelSVC
+    from widemargin.estimators.persistence import save
+
+    table = read_table(args.file, label=args.label)
+    if table.y is None:
+        raise ValueError(f"{args.file}: the file has no labels to learn from")
+    names = set(KernelSVC().get_params(deep=False))
+    params = {k: v for k, v in vars(args).items() if k in names and v is not None}
+    model = KernelSVC(**params, verbose=0 if args.quiet else 1)
+    model.fit(_name_columns(table.X, table.feature_names), table.y)
+    if args.libsvm:
+        model.to_libsvm(args.output)
+    else:
+        save(model, args.output)
+    if not args.quiet:
+        print(format_model(model))
+        print(f"written to {args.output}")
+
+
+def _run_predict(args: argparse.Namespace) -> None:
+    from widemargin.data_files import read_table
+
+    model = _load_model(args.model)
+    width = None if args.label is not None else model.n_features_in_
+    table = read_table(args.file, label=args.label, n_features=width)
+    X = _name_columns(table.X, table.feature_names)
+    answers = model.decision_function(X) if args.decision else model.predict(X)
+    lines = "".join(_format_answer(answer) + "\n" for answer in answers)
+    if args.output is None:
+        sys.stdout.write(lines)
+    else:
+        args.output.write_text(lines, encoding="utf-8")
+    if table.y is not None and not args.decision:
+        right = int(np.count_nonzero(answers.astype(str) == table.y.astype(str)))
+        print(f"accuracy {right / len(answers):.4%} ({right:,}/{len(answers):,})", file=sys.stderr)
+
+
+def _run_info(args: argparse.Namespace) -> None:
+    print(format_model(_load_model(args.model)))
+
+
+def _load_model(path: Path) -> Any:
+    """A model in our own format, or else in LIBSVM's, told apart by the first bytes."""
+    from widemargin.estimators.kernel_svc import KernelSVC
+    from widemargin.estimators.persistence import load
+
+    with path.open("rb") as stream:
+        start = stream.read(16)
+    return KernelSVC.from_libsvm(path) if start.startswith(b"svm_type") else load(path)
+
+
+def _name_columns(X: Any, names: list[str] | None) -> Any:
+    """Data with column names where the file had them and pandas is there to carry them."""
+    return X if names is None else _with_pandas(X, names)
+
+
+def _with_pandas(X: Any, names: list[str]) -> Any:
+    from importlib.util import find_spec
+
+    if find_spec("pandas") is None:
+        return X
+    import pandas as pd
+
+    return pd.DataFrame(X, columns=names)
+
+
+def _format_answer(answer: Any) -> str:
+    if isinstance(answer, np.ndarray):
+        return " ".join(f"{value:.9g}" for value in answer)
+    return f"{answer:.9g}" if isinstance(answer, np.floating) else str(answer)
+
+
+def format_model(model: Any) -> str:
+    """Readable summary of a fitted `KernelSVC`."""
+    kernel = model.kernel_.name
+    params = ", ".join(f"{k}={v:g}" for k, v in model.kernel_.params().items())
+    classes = ", ".join(map(str, model.classes_[:10])) + (" ..." if len(model.classes_) > 10 else "")
+    rows = {
+        "model": type(model).__name__,
+        "kernel": f"{kernel} ({params})" if params else kernel,
+        "C": f"{model.C:g}",
+        "classes": f"{len(model.classes_)}: {classes}",
+        "features": f"{model.n_features_in_:,}",
+        "support vectors": f"{len(model.support_):,} ({_per_class(model.n_support_)})",
+        "objective": _summed(model.objective_),
+        "duality gap": _summed(model.duality_gap_),
+        "pair moves": f"{int(np.sum(model.n_iter_)):,}",
+        "stopped": model.stop_reason_,
+    }
+    width = max(map(len, rows))
+    return "\n".join(f"{name.ljust(width)}  {value}" for name, value in rows.items())
+
+
+def _per_class(counts: Any) -> str:
+    shown = ", ".join(f"{count:,}" for count in counts[:10])
+    return f"{shown} ..." if len(counts) > 10 else shown
+
+
+def _summed(values: Any) -> str:
+    several = f" (sum over {np.size(values)} problems)" if np.size(values) > 1 else ""
+    return f"{float(np.sum(values)):.6g}{several}"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,62 @@
+"""Saving and loading fitted estimators as model files."""
+
+import os
+from typing import Any
+
+from sklearn.utils.validation import check_is_fitted
+
+from widemargin.estimators.kernel_svc import KernelSVC
+from widemargin.estimators.state import export_state, import_state
+from widemargin.models.io import ModelFileError, read_model_file, write_model_file
+
+#: Estimators that can be saved, by the name their files carry.
+SAVEABLE = {"KernelSVC": KernelSVC}
+
+
+def save(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted estimator to a file.
+
+    The file holds a JSON header and raw arrays, no pickle: reading one never runs code. Callbacks
+    are not kept.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted estimator of this library. Callable kernels cannot be saved.
+    path : path-like
+        Where to write; an existing file is replaced once the new one is complete.
+    """
+    kind = type(model).__name__
+    if SAVEABLE.get(kind) is not type(model):
+        raise TypeError(
+            f"model: a {kind} cannot be saved; give a fitted {' or '.join(SAVEABLE)} (of a pipeline, "
+            "save the last step)"
+        )
+    check_is_fitted(model)
+    meta, arrays = export_state(model)
+    write_model_file(path, kind, meta, arrays)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read an estimator that `save` wrote.
+
+    Parameters
+    ----------
+    path : path-like
+        The file; it need not be trusted. Damaged or hostile files raise `ValueError`.
+
+    Returns
+    -------
+    estimator
+        A fitted estimator that predicts as the saved one did.
+    """
+    file = read_model_file(path)
+    if file.kind not in SAVEABLE:
+        raise ModelFileError(
+            f"cannot read {os.fspath(path)!r}: it holds a {file.kind!r:.80}, which this version of "
+            f"widemargin does not know (written by {file.library_version:.40}); upgrade"
+        )
+    try:
+        return import_state(SAVEABLE[file.kind], file.meta, file.arrays)
+    except ModelFileError as error:
+        raise ModelFileError(f"cannot read {os.fspath(path)!r}: {error}") from error

@@ -1,0 +1,218 @@
+"""A fitted `KernelSVC` as plain values and arrays, and back."""
+
+import math
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from widemargin.estimators.kernel_svc import STOP_REASONS, KernelSVC
+from widemargin.kernels import KERNELS, CallableKernel, Kernel, Precomputed
+from widemargin.models.io import ModelFileError, pack_csr, unpack_csr
+
+State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
+
+#: Arrays every model has, with their dtype; support vectors and names come beside them.
+_ARRAYS: dict[str, type] = {
+    "dual_coef": np.float64,
+    "intercept": np.float64,
+    "support": np.int32,
+    "n_support": np.int32,
+    "objective": np.float64,
+    "duality_gap": np.float64,
+    "n_iter": np.int64,
+}
+#: Largest kernel parameter taken from a file: beyond it a prediction could run for years.
+_MAX_DEGREE = 1000
+
+
+def export_state(model: KernelSVC) -> State:
+    """Everything needed to predict and to fit again, as JSON values and arrays."""
+    meta = {
+        "params": {name: _plain(name, value) for name, value in _own_params(model).items()},
+        "kernel": _kernel_meta(model.kernel_),
+        "n_features": model.n_features_in_,
+        "stop_reason": model.stop_reason_,
+        "one_vs_one": model._one_vs_one,
+    }
+    arrays = {
+        name: np.atleast_1d(np.asarray(getattr(model, f"{name}_"), dtype))
+        for name, dtype in _ARRAYS.items()
+    }
+    arrays["classes"] = _storable_labels(model.classes_)
+    if hasattr(model, "feature_names_in_"):
+        arrays["feature_names"] = model.feature_names_in_.astype(str)
+    if sparse.issparse(model.support_vectors_):
+        arrays |= pack_csr("vectors", model.support_vectors_)
+    else:
+        arrays["vectors"] = model.support_vectors_
+    return meta, arrays
+
+
+def import_state(cls: type[KernelSVC], meta: dict[str, Any], arrays: Mapping[str, Any]) -> KernelSVC:
+    """Rebuild a fitted estimator, checking that all parts fit together."""
+    entries = {"params", "kernel", "n_features", "stop_reason", "one_vs_one"}
+    _require(set(meta) == entries, "its entries are wrong")
+    model = _build_estimator(cls, meta["params"])
+    kernel = _build_kernel(meta["kernel"])
+    _require(type(meta["n_features"]) is int and meta["n_features"] > 0, "n_features is wrong")
+    _require(meta["stop_reason"] in STOP_REASONS, "stop_reason is wrong")
+    parts = {name: _get_array(arrays, name, dtype) for name, dtype in _ARRAYS.items()}
+    classes = arrays.get("classes")
+    vectors = unpack_csr("vectors", arrays) if "vectors_data" in arrays else arrays.get("vectors")
+    _require(isinstance(meta["one_vs_one"], bool), "one_vs_one is wrong")
+    _check_problems(len(parts["intercept"]), classes, meta["one_vs_one"])
+    _check_shapes(parts, len(classes), vectors, kernel, meta["n_features"])
+    names = arrays.get("feature_names")
+    if names is not None:
+        _require(names.dtype.kind == "U" and names.shape == (meta["n_features"],), "names are wrong")
+        model.feature_names_in_ = names.astype(object)
+    model.n_features_in_ = meta["n_features"]
+    model.classes_ = classes
+    model.kernel_ = kernel
+    model.support_vectors_ = vectors
+    model.stop_reason_ = meta["stop_reason"]
+    model._one_vs_one = meta["one_vs_one"]
+    single = len(parts["intercept"]) == 1
+    for name, array in parts.items():
+        scalar = single and name in ("objective", "duality_gap", "n_iter")
+        setattr(model, f"{name}_", array[0].item() if scalar else array)
+    model.restore_model()
+    return model
+
+
+def _own_params(model: KernelSVC) -> dict[str, Any]:
+    params: dict[str, Any] = model.get_params(deep=False)
+    del params["callback"]
+    return params
+
+
+def _plain(name: str, value: Any) -> Any:
+    """A parameter as JSON value; dictionaries become lists of pairs to keep their key types."""
+    if isinstance(value, Kernel):
+        return {"kernel": _kernel_meta(value)}
+    if isinstance(value, Mapping):
+        return {"pairs": [[_plain(name, k), _plain(name, v)] for k, v in value.items()]}
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    raise ModelFileError(
+        f"{name}={value!r} cannot be saved in a model file; set it to a number, a text or None "
+        "before saving"
+    )
+
+
+def _kernel_meta(kernel: Kernel) -> dict[str, Any]:
+    if isinstance(kernel, CallableKernel):
+        raise ModelFileError(
+            "a model with a callable kernel cannot be saved without running code on load; use a "
+            "named kernel, or kernel='precomputed'"
+        )
+    # Infinity (a power mean) has no place in JSON; texts do.
+    params = {k: repr(float(v)) if isinstance(v, float) else v for k, v in kernel.params().items()}
+    return {"name": kernel.name, "params": params}
+
+
+def _storable_labels(classes: NDArray[Any]) -> NDArray[Any]:
+    if classes.dtype != object:
+        return classes
+    if all(isinstance(label, str) for label in classes):
+        return classes.astype(str)
+    raise ModelFileError(
+        "labels of mixed or unusual types cannot be saved; use texts or numbers as labels"
+    )
+
+
+def _require(holds: object, problem: str) -> None:
+    if not holds:
+        raise ModelFileError(f"{problem}; the file is damaged or was not written by widemargin")
+
+
+def _build_estimator(cls: type[KernelSVC], params: Any) -> KernelSVC:
+    _require(isinstance(params, dict), "its parameters are wrong")
+    known = set(cls().get_params(deep=False)) - {"callback"}
+    _require(set(params) == known, "its parameters are not those of the estimator")
+    return cls(**{name: _revive(value) for name, value in params.items()})
+
+
+def _revive(value: Any) -> Any:
+    if isinstance(value, dict) and set(value) == {"kernel"}:
+        return _build_kernel(value["kernel"])
+    if isinstance(value, dict) and set(value) == {"pairs"}:
+        pairs = value["pairs"]
+        fits = isinstance(pairs, list) and all(isinstance(p, list) and len(p) == 2 for p in pairs)
+        _require(fits and all(isinstance(k, str | int | float) for k, _ in pairs), "a dict is wrong")
+        return dict(pairs)
+    _require(value is None or isinstance(value, str | int | float), "a parameter is wrong")
+    return value
+
+
+def _build_kernel(meta: Any) -> Kernel:
+    _require(isinstance(meta, dict) and set(meta) == {"name", "params"}, "its kernel is wrong")
+    cls = KERNELS.get(meta["name"]) if isinstance(meta["name"], str) else None
+    _require(cls is not None and isinstance(meta["params"], dict), "its kernel is not known")
+    assert cls is not None
+    params = {name: _number(value) for name, value in meta["params"].items()}
+    _require(set(params) == set(cls.__dataclass_fields__), "its kernel's parameters are wrong")
+    _require(params.get("gamma", 0.0) >= 0 and params.get("p", -1.0) <= 0, "a parameter is wrong")
+    degree = params.get("degree", 0)
+    _require(isinstance(degree, int) and 0 <= degree <= _MAX_DEGREE, "its degree is wrong")
+    return cls(**params)
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            value = None
+    good = isinstance(value, Real) and not isinstance(value, bool) and not math.isnan(value)
+    _require(good, "a kernel parameter is not a number")
+    return value
+
+
+def _get_array(arrays: Mapping[str, Any], name: str, dtype: type) -> NDArray[Any]:
+    _require(name in arrays, f"array {name!r} is missing")
+    array = arrays[name]
+    _require(array.dtype == dtype, f"array {name!r} has the wrong type")
+    if name in ("dual_coef", "intercept"):
+        _require(np.isfinite(array).all(), f"array {name!r} holds values that are not finite")
+    return array
+
+
+def _check_problems(n_problems: int, classes: Any, one_vs_one: bool) -> None:
+    _require(classes is not None and classes.ndim == 1 and len(classes) >= 2, "classes are wrong")
+    _require(len(np.unique(classes)) == len(classes), "a class comes twice")
+    k = len(classes)
+    expected = k * (k - 1) // 2 if one_vs_one else k
+    _require(n_problems == expected, "its problems do not match its classes")
+
+
+def _check_shapes(
+    parts: dict[str, NDArray[Any]], k: int, vectors: Any, kernel: Kernel, n_features: int
+) -> None:
+    n_problems, n_vectors = len(parts["intercept"]), len(parts["support"])
+    shapes = {
+        "dual_coef": (n_problems, n_vectors), "intercept": (n_problems,), "support": (n_vectors,),
+        "n_support": (k,), "objective": (n_problems,), "duality_gap": (n_problems,),
+        "n_iter": (n_problems,),
+    }  # fmt: skip
+    for name, shape in shapes.items():
+        _require(parts[name].shape == shape, f"array {name!r} has the wrong shape")
+    counts = parts["n_support"]
+    _require((counts >= 0).all() and counts.sum() == n_vectors, "n_support is wrong")
+    _require((parts["support"] >= 0).all(), "support is wrong")
+    if isinstance(kernel, Precomputed):
+        _require((parts["support"] < n_features).all(), "support is beyond the kernel matrix")
+        return
+    good = vectors is not None and vectors.dtype in (np.float32, np.float64) and vectors.ndim == 2
+    _require(good and vectors.shape == (n_vectors, n_features), "support vectors are wrong")
+    values = vectors.data if sparse.issparse(vectors) else vectors
+    _require(np.isfinite(values).all(), "support vectors hold values that are not finite")
+    _require(not kernel.needs_nonnegative or (values >= 0).all(), "support vectors are negative")

@@ -1,0 +1,1 @@
+"""Slow, obvious implementations that share no code with the package."""
