@@ -28,8 +28,9 @@ Times are the best of the repeats; a peer whose first fit takes longer than
 
 The objective (dual, minimised; summed over the pairs of classes) and the duality gap are computed
 in float64 by the harness from the coefficients each solver returns; a dash stands for a gap that
-would take more than {settings.MAX_GAP_ENTRIES / 1e9:g} billion kernel entries. Peak memory is that of the
-whole process, data included. A ratio is the peer's time over ours, rounded down."""
+would take more than {settings.MAX_GAP_ENTRIES / 1e9:g} billion kernel entries.
+Peak memory is that of the whole process, data included. A ratio is the peer's time over ours,
+rounded down."""
 
 
 def render_page(measurements: list[Measurement]) -> str:

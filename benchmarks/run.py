@@ -56,7 +56,7 @@ def run_plan(plan: Plan) -> int:
             failed.add((dataset, solver))
             report(f"{label}: {error}")
             continue
-        key = dict(suite=plan.suite, dataset=names[dataset], solver=solver, repeat=repeat)
+        key = {"suite": plan.suite, "dataset": names[dataset], "solver": solver, "repeat": repeat}
         append_measurement(plan.output, {**key, **measurement, "machine": machine})
         report(f"{label}: {summarise_measurement(measurement)}")
     return len(failed)

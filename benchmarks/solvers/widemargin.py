@@ -13,7 +13,7 @@ WARM_UP_ROWS = (300, 3000)
 
 
 def make_model(params: dict[str, float]) -> KernelSVC:
-    return KernelSVC(kernel="rbf", tol=TOL, n_jobs=THREADS, **params)
+    return KernelSVC(kernel="rbf", C=params["C"], gamma=params["gamma"], tol=TOL, n_jobs=THREADS)
 
 
 def extract_expansion(model: KernelSVC, y_train: Any) -> PairExpansion:

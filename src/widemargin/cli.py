@@ -94,7 +94,9 @@ def _add_predict(commands: Any) -> None:
     predict = commands.add_parser("predict", help="predict the rows of a file with a model")
     predict.add_argument("model", metavar="MODEL", type=Path)
     predict.add_argument("file", metavar="FILE", type=Path)
-    predict.add_argument("-o", "--output", metavar="OUT", type=Path, help="default: standard output")
+    predict.add_argument(
+        "-o", "--output", metavar="OUT", type=Path, help="default: standard output"
+    )
     predict.add_argument("--label", help="CSV column with the labels, to be left out")
     predict.add_argument(
         "--decision", action="store_true", help="write decision values instead of labels"
@@ -196,7 +198,9 @@ def format_model(model: Any) -> str:
     """Readable summary of a fitted `KernelSVC`."""
     kernel = model.kernel_.name
     params = ", ".join(f"{k}={v:g}" for k, v in model.kernel_.params().items())
-    classes = ", ".join(map(str, model.classes_[:10])) + (" ..." if len(model.classes_) > 10 else "")
+    classes = ", ".join(map(str, model.classes_[:10])) + (
+        " ..." if len(model.classes_) > 10 else ""
+    )
     rows = {
         "model": type(model).__name__,
         "kernel": f"{kernel} ({params})" if params else kernel,

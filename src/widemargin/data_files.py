@@ -87,7 +87,9 @@ def _find_column(file: Path, label: str | None, header: list[str] | None, width:
         return header.index(label)
     if label.lstrip("-").isdigit() and -width <= int(label) < width:
         return int(label) % width
-    raise ValueError(f"label: {file} has no column {label!r}; give a name of its header or a number")
+    raise ValueError(
+        f"label: {file} has no column {label!r}; give a name of its header or a number"
+    )
 
 
 def _to_numbers(file: Path, rows: list[list[str]], names: list[str] | None) -> NDArray[np.float64]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
+from itertools import pairwise
 from numbers import Integral
 
 from joblib import cpu_count
@@ -48,7 +49,7 @@ def split_range(n: int, grain: int, max_pieces: int) -> list[tuple[int, int]]:
     """Cut ``range(n)`` into at most ``max_pieces`` nearly equal pieces of at least ``grain``."""
     pieces = max(1, min(max_pieces, n // max(grain, 1)))
     bounds = [n * i // pieces for i in range(pieces + 1)]
-    return [(a, b) for a, b in zip(bounds, bounds[1:], strict=False) if b > a]
+    return [(a, b) for a, b in pairwise(bounds) if b > a]
 
 
 @cache

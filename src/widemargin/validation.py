@@ -1,6 +1,7 @@
 """The only place that touches raw input: data, labels, weights and parameters."""
 
 import warnings
+from math import isfinite
 from numbers import Integral, Real
 from typing import Any
 
@@ -92,12 +93,12 @@ def validate_class_weights(class_weight: Any, classes: Any, y: Any) -> NDArray[n
 def _require_every_class(classes: NDArray[Any], kept_labels: NDArray[np.intp]) -> None:
     if len(classes) < 2:
         raise ValueError(
-            f"y: the data hold one class only, {classes[0]!r}; a classifier needs at least two"
+            f"y: the data hold one class only, {classes[0]}; a classifier needs at least two"
         )
     missing = np.setdiff1d(np.arange(len(classes)), kept_labels)
     if len(missing):
         raise ValueError(
-            f"sample_weight: every row of class {classes[missing[0]]!r} has weight zero; drop the "
+            f"sample_weight: every row of class {classes[missing[0]]} has weight zero; drop the "
             "class from the data or give one of its rows a weight"
         )
 
@@ -158,7 +159,7 @@ def resolve_gamma(gamma: Any, problem: Problem) -> float:
         if gamma == "scale":
             variance = _variance(problem.X, problem.sample_weights)
             return 1.0 / (n_features * variance) if variance > 0 else 1.0
-    elif isinstance(gamma, Real) and not isinstance(gamma, bool) and 0 <= gamma < np.inf:
+    elif isinstance(gamma, Real) and not isinstance(gamma, bool) and 0 <= float(gamma) < np.inf:
         return float(gamma)
     raise ValueError(
         f"gamma: {gamma!r} is not allowed; give 'scale', 'auto' or a number that is not negative"
@@ -201,13 +202,11 @@ def check_kernel_range(kernel: Kernel, diag: NDArray[np.float64]) -> None:
         )
 
 
-def check_number(
-    name: str, value: Any, *, above: float = -np.inf, optional: bool = False
-) -> None:
+def check_number(name: str, value: Any, *, above: float = -np.inf, optional: bool = False) -> None:
     """Refuse anything but a finite number greater than ``above``."""
     if optional and value is None:
         return
-    if not isinstance(value, Real) or isinstance(value, bool) or not np.isfinite(value):
+    if not isinstance(value, Real) or isinstance(value, bool) or not isfinite(value):
         raise ValueError(f"{name}: {value!r} is not a finite number")
     if value <= above:
         raise ValueError(f"{name}: must be greater than {above:g}, got {value!r}")

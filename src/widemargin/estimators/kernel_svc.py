@@ -337,7 +337,9 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
     def _split(self, problem: Problem) -> list[Subproblem]:
         if len(problem.classes) == 2:
             return split_binary(problem)
-        return split_one_vs_one(problem) if self.multi_class == "ovo" else split_one_vs_rest(problem)
+        return (
+            split_one_vs_one(problem) if self.multi_class == "ovo" else split_one_vs_rest(problem)
+        )
 
     def _solve(
         self, problem: Problem, kernel: Kernel, subproblems: list[Subproblem]

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import fields
 from numbers import Real
 from typing import Any
 
@@ -32,13 +33,13 @@ _MAX_DEGREE = 1000
 def export_state(model: KernelSVC) -> State:
     """Everything needed to predict and to fit again, as JSON values and arrays."""
     meta = {
-        "params": {name: _plain(name, value) for name, value in _own_params(model).items()},
         "kernel": _kernel_meta(model.kernel_),
+        "params": {name: _plain(name, value) for name, value in _own_params(model).items()},
         "n_features": model.n_features_in_,
         "stop_reason": model.stop_reason_,
         "one_vs_one": model._one_vs_one,
     }
-    arrays = {
+    arrays: dict[str, NDArray[Any]] = {
         name: np.atleast_1d(np.asarray(getattr(model, f"{name}_"), dtype))
         for name, dtype in _ARRAYS.items()
     }
@@ -52,7 +53,9 @@ def export_state(model: KernelSVC) -> State:
     return meta, arrays
 
 
-def import_state(cls: type[KernelSVC], meta: dict[str, Any], arrays: Mapping[str, Any]) -> KernelSVC:
+def import_state(
+    cls: type[KernelSVC], meta: dict[str, Any], arrays: Mapping[str, Any]
+) -> KernelSVC:
     """Rebuild a fitted estimator, checking that all parts fit together."""
     entries = {"params", "kernel", "n_features", "stop_reason", "one_vs_one"}
     _require(set(meta) == entries, "its entries are wrong")
@@ -61,14 +64,16 @@ def import_state(cls: type[KernelSVC], meta: dict[str, Any], arrays: Mapping[str
     _require(type(meta["n_features"]) is int and meta["n_features"] > 0, "n_features is wrong")
     _require(meta["stop_reason"] in STOP_REASONS, "stop_reason is wrong")
     parts = {name: _get_array(arrays, name, dtype) for name, dtype in _ARRAYS.items()}
-    classes = arrays.get("classes")
+    classes: Any = arrays.get("classes")
     vectors = unpack_csr("vectors", arrays) if "vectors_data" in arrays else arrays.get("vectors")
     _require(isinstance(meta["one_vs_one"], bool), "one_vs_one is wrong")
     _check_problems(len(parts["intercept"]), classes, meta["one_vs_one"])
     _check_shapes(parts, len(classes), vectors, kernel, meta["n_features"])
     names = arrays.get("feature_names")
     if names is not None:
-        _require(names.dtype.kind == "U" and names.shape == (meta["n_features"],), "names are wrong")
+        _require(
+            names.dtype.kind == "U" and names.shape == (meta["n_features"],), "names are wrong"
+        )
         model.feature_names_in_ = names.astype(object)
     model.n_features_in_ = meta["n_features"]
     model.classes_ = classes
@@ -147,7 +152,9 @@ def _revive(value: Any) -> Any:
     if isinstance(value, dict) and set(value) == {"pairs"}:
         pairs = value["pairs"]
         fits = isinstance(pairs, list) and all(isinstance(p, list) and len(p) == 2 for p in pairs)
-        _require(fits and all(isinstance(k, str | int | float) for k, _ in pairs), "a dict is wrong")
+        _require(
+            fits and all(isinstance(k, str | int | float) for k, _ in pairs), "a dict is wrong"
+        )
         return dict(pairs)
     _require(value is None or isinstance(value, str | int | float), "a parameter is wrong")
     return value
@@ -159,7 +166,7 @@ def _build_kernel(meta: Any) -> Kernel:
     _require(cls is not None and isinstance(meta["params"], dict), "its kernel is not known")
     assert cls is not None
     params = {name: _number(value) for name, value in meta["params"].items()}
-    _require(set(params) == set(cls.__dataclass_fields__), "its kernel's parameters are wrong")
+    _require(set(params) == {f.name for f in fields(cls)}, "its kernel's parameters are wrong")
     _require(params.get("gamma", 0.0) >= 0 and params.get("p", -1.0) <= 0, "a parameter is wrong")
     degree = params.get("degree", 0)
     _require(isinstance(degree, int) and 0 <= degree <= _MAX_DEGREE, "its degree is wrong")

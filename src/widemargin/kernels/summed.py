@@ -166,7 +166,7 @@ class SummedKernel(Kernel):
 
     def _sparse_values(self, X: Any, dtype: type) -> Any:
         X = sparse.csr_matrix(X)
-        data = self.transform(X.data.astype(np.float64)).astype(dtype)
+        data: NDArray[Any] = self.transform(X.data.astype(np.float64)).astype(dtype)
         indices, indptr = X.indices.astype(np.int32), X.indptr.astype(np.int64)
         values = sparse.csr_matrix((data, indices, indptr), shape=X.shape, copy=False)
         # SciPy may narrow the pointers again; the compiled loops know one type only.
@@ -186,9 +186,7 @@ class SummedKernel(Kernel):
         return np.einsum("ij,ij->i", values, values, dtype=np.float64)
 
 
-def _combine(
-    form: Form, x: NDArray[np.float64], z: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _combine(form: Form, x: NDArray[np.float64], z: NDArray[np.float64]) -> NDArray[np.float64]:
     """The operation of an additive kernel on one feature of all pairs."""
     if form.op == tiles.MIN:
         return np.minimum(x, z)

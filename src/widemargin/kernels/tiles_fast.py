@@ -26,9 +26,7 @@ WIDE_FEATURES = 2048
 VECTOR = 32
 
 jit = njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
-inlined = njit(
-    cache=True, nogil=True, fastmath=True, error_model="numpy", inline="always"
-)
+inlined = njit(cache=True, nogil=True, fastmath=True, error_model="numpy", inline="always")
 
 _F1 = np.float32(1.0)
 _F2 = np.float32(2.0)
@@ -163,7 +161,9 @@ def dense_tiles(finish, coef0, degree, a, norms_a, rows, b, norms_b, cols, coef,
             np.dot(a_tile[:height], b_tile[:width].T, tile)
             for r in range(height):
                 target = kernel[r] if accumulate else block[r0 + r][c0:c1]
-                finish_row(finish, coef0, degree, tile[r], norms_a[rows[r0 + r]], tile_norms, target)
+                finish_row(
+                    finish, coef0, degree, tile[r], norms_a[rows[r0 + r]], tile_norms, target
+                )
             if accumulate:
                 add_products(kernel, coef[c0:c1], out[r0:r1])
 

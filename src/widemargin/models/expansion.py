@@ -78,10 +78,7 @@ class Expansion:
                 )  # fmt: skip
         return out
 
-
-    def _decide_exactly(
-        self, X: Any, coef: NDArray[np.float64], out: NDArray[np.float64]
-    ) -> None:
+    def _decide_exactly(self, X: Any, coef: NDArray[np.float64], out: NDArray[np.float64]) -> None:
         """Add the expansion to ``out`` in float64 throughout: small models afford it."""
         for start in range(0, X.shape[0], EXACT_QUERIES):
             part = X[start : start + EXACT_QUERIES]

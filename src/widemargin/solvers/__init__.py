@@ -1,0 +1,1 @@
+"""Solvers: mathematics only, arrays in and results out."""

@@ -162,9 +162,7 @@ def solve_box_qp(
     return state.result(reason)
 
 
-def _descend(
-    state: "_State", limits: Limits, callback: Callable[[Progress], object] | None
-) -> str:
+def _descend(state: "_State", limits: Limits, callback: Callable[[Progress], object] | None) -> str:
     began = time.perf_counter()
     best, stalled = np.inf, 0
     while True:
@@ -246,11 +244,10 @@ class _State:
         gradient = self.gradient[self.active]
         self.rises = coef < self.upper[self.active]
         self.falls = coef > self.lower[self.active]
-        low = np.min(gradient, where=self.rises, initial=np.inf)
-        high = np.max(gradient, where=self.falls, initial=-np.inf)
+        self.low = float(np.min(gradient, where=self.rises, initial=np.inf))
+        self.high = float(np.max(gradient, where=self.falls, initial=-np.inf))
         if not self.intercept:
-            low, high = min(low, 0.0), max(high, 0.0)
-        self.low, self.high = float(low), float(high)
+            self.low, self.high = min(self.low, 0.0), max(self.high, 0.0)
         self.violation = self.high - self.low
         return self.violation
 
@@ -432,7 +429,7 @@ def _sample_order(y: FloatArray, seed: int) -> Index:
     rng = np.random.default_rng(seed)
     rank = np.empty(len(y))
     for side in (y > 0, y < 0):
-        count = np.count_nonzero(side)
+        count = int(np.count_nonzero(side))
         rank[side] = (rng.permutation(count) + 0.5 * rng.random(count)) / max(count, 1)
     return np.argsort(rank)
 

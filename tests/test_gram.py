@@ -1,0 +1,266 @@
+"""The kernel matrix of a problem, its cache of rows, and the matrix of a working set."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from reference import kernels as formulas
+
+from widemargin.kernels import RBF, Linear, Precomputed
+from widemargin.parallel import Workers, open_workers
+from widemargin.solvers.gram import CachedGram, Gram, WorkingMatrix, make_grams
+
+ALONE = Workers(1, None)
+
+
+class CountingKernel(RBF):
+    """A kernel that notes how many entries it computes."""
+
+    def block(self, a, rows, b, cols, out, workers):
+        counts.append(len(rows) * len(cols))
+        super().block(a, rows, b, cols, out, workers)
+
+
+counts = []
+
+
+@pytest.fixture
+def entries():
+    """Numbers of entries that `CountingKernel` computed."""
+    counts.clear()
+    return counts
+
+
+def draw(n, d=3, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, d))
+
+
+def make_gram(X, workers=ALONE, index=None):
+    kernel = RBF(0.5)
+    return Gram(kernel, kernel.prepare(X), workers, index)
+
+
+def make_cached(X, n_rows, index=None, kernel=None):
+    kernel = kernel or RBF(0.5)
+    n = len(X) if index is None else len(index)
+    return CachedGram(kernel, kernel.prepare(X), ALONE, 4 * n * n_rows, index)
+
+
+def mark(n, index):
+    mask = np.zeros(n, bool)
+    mask[index] = True
+    return mask
+
+
+def assert_matrix_of_members(working, K):
+    members = working.members
+    assert len(set(members)) == len(members)
+    assert_allclose(working.matrix, K[np.ix_(members, members)], rtol=0, atol=1e-5)
+    assert_array_equal(working.matrix.diagonal(), 1.0)
+
+
+# Gram
+
+
+@pytest.mark.parametrize("index", [None, [4, 1, 19, 7]], ids=["all", "some"])
+def test_gram_counts_from_zero_within_its_problem(index):
+    X = draw(20)
+    index = None if index is None else np.array(index)
+    gram = make_gram(X, index=index)
+    K = formulas.rbf(X if index is None else X[index], gamma=0.5)
+    assert len(gram) == len(K)
+    assert_allclose(gram.diag, K.diagonal())
+    rows, cols = np.array([3, 0]), np.array([1, 2, 3])
+    out = np.empty((2, 3), np.float32)
+    gram.block(rows, cols, out, ALONE)
+    assert_allclose(out, K[np.ix_(rows, cols)], rtol=0, atol=1e-6)
+    product = np.array([1.0, 2.0])
+    gram.accumulate(rows, cols, np.array([1.0, -2.0, 3.0]), product)
+    expected = np.array([1.0, 2.0]) + K[np.ix_(rows, cols)] @ [1.0, -2.0, 3.0]
+    assert_allclose(product, expected, rtol=0, atol=1e-5)
+
+
+# CachedGram
+
+
+@pytest.mark.parametrize("index", [None, np.arange(39, 4, -1)], ids=["all", "some"])
+@pytest.mark.parametrize("n_rows", [1, 3, 40])
+def test_cached_gram_equals_gram_under_eviction(n_rows, index):
+    X = draw(40)
+    plain, cached = make_gram(X, index=index), make_cached(X, n_rows, index)
+    rng = np.random.default_rng(1)
+    for _ in range(60):
+        rows = rng.choice(len(plain), rng.integers(0, 35))
+        cols = rng.choice(len(plain), rng.integers(0, 9), replace=False)
+        coef = rng.normal(size=len(cols))
+        ours, theirs = np.ones(len(rows)), np.ones(len(rows))
+        cached.accumulate(rows, cols, coef, ours)
+        plain.accumulate(rows, cols, coef, theirs)
+        assert_allclose(ours, theirs, rtol=0, atol=1e-5)
+
+
+def test_cached_gram_with_threads():
+    X, coef = draw(5000, 2), np.random.default_rng(0).normal(size=40)
+    kernel = RBF(0.5)
+    points, cols = kernel.prepare(X), np.arange(0, 4000, 100)
+    everyone, out = np.arange(5000), np.zeros(5000)
+    with open_workers(3) as workers:
+        CachedGram(kernel, points, workers, 4 * 5000 * 7).accumulate(everyone, cols, coef, out)
+    assert_allclose(out, formulas.rbf(X, X[cols], gamma=0.5) @ coef, rtol=0, atol=1e-4)
+
+
+def test_cached_rows_are_not_computed_again(entries):
+    X = draw(30)
+    cached = make_cached(X, 10, kernel=CountingKernel(0.5))
+    cols = np.array([2, 8, 5])
+    for _ in range(3):
+        cached.accumulate(np.arange(30), cols, np.ones(3), np.zeros(30))
+    assert sum(entries) == 3 * 30
+
+
+def test_row_used_longest_ago_makes_room(entries):
+    X = draw(30)
+    cached = make_cached(X, 2, kernel=CountingKernel(0.5))
+
+    def entries_for(col):
+        entries.clear()
+        cached.accumulate(np.arange(30), np.array([col]), np.ones(1), np.zeros(30))
+        return sum(entries)
+
+    assert [entries_for(col) for col in (0, 1, 0, 2, 0, 1)] == [30, 30, 0, 30, 0, 30]
+
+
+def test_cached_gram_block_equals_gram_block():
+    X = draw(30)
+    out, expected = np.empty((2, 30), np.float32), np.empty((2, 30), np.float32)
+    for gram, target in ((make_cached(X, 1), out), (make_gram(X), expected)):
+        gram.block(np.array([3, 4]), np.arange(30), target, ALONE)
+    assert_array_equal(out, expected)
+
+
+# make_grams
+
+
+def test_problems_on_all_points_share_a_cache():
+    kernel, everyone = Linear(), np.arange(20)
+    a, b, c = make_grams(kernel, kernel.prepare(draw(20)), ALONE, [everyone] * 3, 10**6)
+    assert isinstance(a, CachedGram)
+    assert a is b is c
+
+
+@pytest.mark.parametrize(("d", "kind"), [(3, Gram), (200, CachedGram)])
+def test_problems_on_some_points_are_cached_when_rows_are_expensive(d, kind):
+    kernel, indices = Linear(), [np.arange(12), np.arange(8, 20)]
+    grams = list(make_grams(kernel, kernel.prepare(draw(20, d)), ALONE, indices, 10**6))
+    assert [type(gram) for gram in grams] == [kind, kind]
+    assert grams[0] is not grams[1]
+    for gram, index in zip(grams, indices, strict=True):
+        assert_array_equal(gram.index, index)
+
+
+@pytest.mark.parametrize(("d", "kind"), [(3, Gram), (200, CachedGram)])
+def test_single_problem(d, kind):
+    kernel = Linear()
+    (gram,) = make_grams(kernel, kernel.prepare(draw(20, d)), ALONE, [np.arange(20)], 10**6)
+    assert type(gram) is kind
+
+
+def test_precomputed_problem_on_some_points():
+    K = draw(30, 30)
+    index, rows, cols = np.arange(5, 30), np.array([0, 24]), np.array([1, 3])
+    points = Precomputed().prepare(K + K.T)
+    (gram,) = make_grams(Precomputed(), points, ALONE, [index], 10**6)
+    out = np.zeros(2)
+    gram.accumulate(rows, cols, np.ones(2), out)
+    assert_allclose(out, (K + K.T)[np.ix_(index[rows], index[cols])].sum(axis=1), rtol=1e-5)
+
+
+# WorkingMatrix
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("max_members", [200, 120, 60], ids=["roomy", "tight", "small"])
+@pytest.mark.parametrize("seed", range(3))
+def test_working_matrix_after_any_changes(seed, max_members, n_threads):
+    X = draw(200, seed=seed)
+    K = formulas.rbf(X, gamma=0.5)
+    rng = np.random.default_rng(seed)
+    with open_workers(n_threads) as workers:
+        working = WorkingMatrix(make_gram(X, workers), 4 * max_members**2)
+        for _ in range(25):
+            wanted = mark(200, rng.choice(200, rng.integers(0, max_members + 1), replace=False))
+            working.change_members(wanted)
+            assert len(working.members) <= working.max_members == max_members
+            assert set(np.flatnonzero(wanted)) <= set(working.members)
+            assert_matrix_of_members(working, K)
+
+
+@pytest.mark.parametrize(
+    "sets",
+    [
+        [range(50), range(50, 100)],
+        [range(100), range(40, 60)],
+        [range(0, 100, 2), range(100)],
+        [range(80), range(20, 100), range(20), range(100)],
+        [range(100), [], range(100)],
+        [[7], [99], [7, 99], [0]],
+    ],
+    ids=["replace", "drop", "grow", "both", "empty", "single"],
+)
+def test_working_matrix_grows_and_drops(sets):
+    X = draw(100)
+    K = formulas.rbf(X, gamma=0.5)
+    working = WorkingMatrix(make_gram(X), 10**6)
+    for wanted in sets:
+        working.change_members(mark(100, list(wanted)))
+        assert set(wanted) <= set(working.members)
+        assert_matrix_of_members(working, K)
+
+
+def test_working_matrix_carries_a_few_unwanted_members_while_there_is_room():
+    working = WorkingMatrix(make_gram(draw(100)), 4 * 60**2)
+    working.change_members(mark(100, range(50)))
+    working.change_members(mark(100, range(2, 54)))
+    assert set(working.members) == set(range(54))
+    working.change_members(mark(100, range(4, 64)))
+    assert set(working.members) == set(range(4, 64))
+
+
+def test_working_matrix_across_strips():
+    X = draw(1300, 2)
+    K = formulas.rbf(X, gamma=0.5)
+    sizes = [0, 33, 700, 1300]
+    with open_workers(3) as workers:
+        working = WorkingMatrix(make_gram(X, workers), 10**8)
+        for start, stop in pairwise(sizes):
+            working.change_members(mark(1300, range(start, stop)) | mark(1300, working.members))
+            assert_matrix_of_members(working, K)
+
+
+def test_kept_entries_are_not_computed_again(entries):
+    kernel, X = CountingKernel(0.5), draw(400)
+    working = WorkingMatrix(Gram(kernel, kernel.prepare(X), ALONE), 10**7)
+    working.change_members(mark(400, range(390)))
+    entries.clear()
+    working.change_members(mark(400, range(400)))
+    assert sum(entries) <= 10 * 400
+
+
+@pytest.mark.parametrize(("cache_bytes", "max_members"), [(0, 2), (4 * 50**2, 50), (10**9, 100)])
+def test_working_matrix_stays_within_its_bytes(cache_bytes, max_members):
+    assert WorkingMatrix(make_gram(draw(100)), cache_bytes).max_members == max_members
+
+
+@pytest.mark.parametrize("n_cols", [0, 1, 4, 7])
+def test_working_matrix_product(n_cols):
+    X = draw(4200, 2)
+    with open_workers(2) as workers:
+        working = WorkingMatrix(make_gram(X, workers), 10**9)
+        working.change_members(mark(4200, range(4200)))
+        rng = np.random.default_rng(0)
+        cols, change = rng.choice(4200, n_cols, replace=False), rng.normal(size=n_cols)
+        out = np.ones(4200)
+        working.accumulate(cols, change, out)
+    expected = 1.0 + formulas.rbf(X, X[working.members[cols]], gamma=0.5)[working.members] @ change
+    assert_allclose(out, expected, rtol=0, atol=1e-5)
