@@ -5,11 +5,11 @@ from functools import cache
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from reference import kernels as formulas
-from reference import svm_dual
 from scipy.spatial.distance import cdist
 from sklearn.svm import SVC
 
+from tests.reference import kernels as formulas
+from tests.reference import svm_dual
 from widemargin.kernels import RBF, CallableKernel, Linear, Poly, Precomputed
 from widemargin.parallel import Workers, open_workers
 from widemargin.solvers.active_set import finish_exactly
@@ -522,9 +522,7 @@ def test_huge_bound(make, intercept):
 @pytest.mark.parametrize("kernel", [RBF(0.5), Linear()], ids=lambda k: k.name)
 def test_tolerance_beyond_precision_ends(kernel, n, intercept):
     X, y = noisy_problem(n)
-    result = solve(
-        X, y, 1.0, kernel, intercept=intercept, tol=1e-12, callback=refuse_to_hang(500)
-    )
+    result = solve(X, y, 1.0, kernel, intercept=intercept, tol=1e-12, callback=refuse_to_hang(500))
     assert result.stop_reason in ("stalled", "converged")
     assert_optimal(result, kernel.exact(X, X), y, 1.0, intercept, 1e-5)
 
@@ -551,7 +549,7 @@ def test_linear_kernel_with_unscaled_features(seed, intercept):
 @BOTH_DUALS
 @pytest.mark.parametrize("seed", [0, 1])
 def test_linear_kernel_beyond_the_precision_of_float32(seed, intercept):
-    """Kernel values near 1e6 leave no digits for the tolerance; LIBSVM, too, ends with such gaps."""
+    """Kernel values near 1e6 leave no digits for the tolerance; LIBSVM ends with such gaps, too."""
     X, y = unscaled_problem(seed)
     K, upper = X @ X.T, np.ones(80)
     result = solve(X, y, upper, Linear(), intercept=intercept)
@@ -564,9 +562,7 @@ def test_linear_kernel_beyond_the_precision_of_float32(seed, intercept):
 def test_indefinite_kernel_ends_feasible(intercept):
     X, y = noisy_problem(150)
     K = np.tanh(X @ X.T - 1.0)
-    result = solve(
-        K, y, 10.0, Precomputed(), intercept=intercept, callback=refuse_to_hang(500)
-    )
+    result = solve(K, y, 10.0, Precomputed(), intercept=intercept, callback=refuse_to_hang(500))
     assert result.stop_reason in ("stalled", "converged")
     assert_feasible(result, y, 10.0, intercept)
     assert result.objective < 0

@@ -5,8 +5,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from reference import kernels as formulas
 
+from tests.reference import kernels as formulas
 from widemargin.kernels import RBF, Linear, Precomputed
 from widemargin.parallel import Workers, open_workers
 from widemargin.solvers.gram import CachedGram, Gram, WorkingMatrix, make_grams

@@ -5,10 +5,10 @@ from functools import cache
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from reference import kernels as formulas
 from scipy import sparse
 from sklearn.metrics import pairwise
 
+from tests.reference import kernels as formulas
 from widemargin.kernels import (
     KERNELS,
     RBF,
@@ -84,7 +84,9 @@ def border_case(name, density):
 @pytest.mark.parametrize("density", [1.0, 0.2], ids=["full", "sparse"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
-    "layouts", [("dense", "dense"), ("dense", "csr"), ("csr", "dense"), ("csr", "csr")], ids="-".join
+    "layouts",
+    [("dense", "dense"), ("dense", "csr"), ("csr", "dense"), ("csr", "csr")],
+    ids="-".join,
 )
 @pytest.mark.parametrize("name", CASES)
 def test_matrix_equals_formula_for_every_input(name, layouts, dtype, density):

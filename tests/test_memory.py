@@ -37,7 +37,7 @@ def test_amounts(text, expected):
      "nan", "inf", True, 1.5, 2e9, None, b"2 GB", [1]],
 )  # fmt: skip
 def test_what_is_no_amount_is_refused(bad):
-    with pytest.raises(ValueError, match="memory: .* is not an amount"):
+    with pytest.raises(ValueError, match=r"memory: .* is not an amount"):
         parse_bytes(bad)
 
 
@@ -103,7 +103,10 @@ def test_container_files(monkeypatch, files, expected):
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("MemTotal: 9 kB\nMemAvailable:   7 kB\nCached: 2 kB\n", 7 * 1024), ("MemTotal: 9 kB\n", None)],
+    [
+        ("MemTotal: 9 kB\nMemAvailable:   7 kB\nCached: 2 kB\n", 7 * 1024),
+        ("MemTotal: 9 kB\n", None),
+    ],
 )
 def test_system_file(monkeypatch, text, expected):
     monkeypatch.setattr(FolderOf, "files", {"/proc/meminfo": text}, raising=False)

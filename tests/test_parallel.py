@@ -134,5 +134,5 @@ def test_environment_does_not_limit_an_explicit_number(monkeypatch):
 
 @pytest.mark.parametrize("n_jobs", [0, True, 1.0, "2", [1], SimpleNamespace()])
 def test_what_is_no_number_of_jobs_is_refused(n_jobs):
-    with pytest.raises(ValueError, match="n_jobs: .* is not allowed"):
+    with pytest.raises(ValueError, match=r"n_jobs: .* is not allowed"):
         count_threads(n_jobs)

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import fields
 from numbers import Real
 from typing import Any
 

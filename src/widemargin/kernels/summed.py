@@ -60,10 +60,9 @@ class SummedKernel(Kernel):
         center = self._center(X) if like is None else like.center
         as_sparse = self._prefers_sparse(X) if like is None else sparse.issparse(like.values)
         dtype = self._dtype(X, center) if like is None else like.values.dtype
-        if as_sparse:
-            values = self._sparse_values(X, dtype)
-        else:
-            values = self._dense_values(X, center, dtype)
+        values: Any = (
+            self._sparse_values(X, dtype) if as_sparse else self._dense_values(X, center, dtype)
+        )
         norms = self._norms(values) if self.form.finish == tiles.EXP else np.zeros(X.shape[0])
         return Points(values, norms.astype(dtype), center)
 
