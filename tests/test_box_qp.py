@@ -157,7 +157,7 @@ def test_equals_bounded_least_squares(C, intercept):
     [
         (RBF(0.5), lambda X: formulas.rbf(X, gamma=0.5)),
         (Linear(), formulas.linear),
-        (Poly(0.5, 3, 1.0), lambda X: formulas.poly(X, gamma=0.5, degree=3, coef0=1.0)),
+        (Poly(0.2, 3, 1.0), lambda X: formulas.poly(X, gamma=0.2, degree=3, coef0=1.0)),
     ],
     ids=["rbf", "linear", "poly"],
 )

@@ -165,7 +165,8 @@ def _build_kernel(meta: Any) -> Kernel:
     _require(cls is not None and isinstance(meta["params"], dict), "its kernel is not known")
     assert cls is not None
     params = {name: _number(value) for name, value in meta["params"].items()}
-    _require(set(params) == {f.name for f in fields(cls)}, "its kernel's parameters are wrong")
+    names = set(getattr(cls, "__dataclass_fields__", ()))
+    _require(set(params) == names, "its kernel's parameters are wrong")
     _require(params.get("gamma", 0.0) >= 0 and params.get("p", -1.0) <= 0, "a parameter is wrong")
     degree = params.get("degree", 0)
     _require(isinstance(degree, int) and 0 <= degree <= _MAX_DEGREE, "its degree is wrong")

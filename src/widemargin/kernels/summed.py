@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.spatial.distance import cdist
 
 from widemargin.kernels import tiles_fast as tiles
 from widemargin.kernels.base import Index, Kernel, Points, as_dense
@@ -76,10 +75,7 @@ class SummedKernel(Kernel):
 
     def exact(self, X: Any, Z: Any) -> NDArray[np.float64]:
         form = self.form
-        x, z = as_dense(X), as_dense(Z)
-        if form.is_radial:
-            return np.exp(-0.5 * form.scale**2 * cdist(x, z, "sqeuclidean"))
-        x, z = self.transform(x), self.transform(z)
+        x, z = self.transform(as_dense(X)), self.transform(as_dense(Z))
         if form.op == tiles.DOT:
             sums = x @ z.T
         else:
@@ -87,7 +83,7 @@ class SummedKernel(Kernel):
             for k in range(x.shape[1]):
                 sums += _combine(form, x[:, k, None], z[None, :, k])
         if form.finish == tiles.EXP:
-            return np.exp(sums - 0.5 * (x.sum(axis=1)[:, None] + z.sum(axis=1)))
+            return np.exp(np.minimum(sums - self._norms(x)[:, None] - self._norms(z), 0.0))
         if form.finish == tiles.POLY:
             return (sums + form.shift) ** form.degree
         return np.tanh(sums + form.shift) if form.finish == tiles.TANH else sums
@@ -182,7 +178,9 @@ class SummedKernel(Kernel):
         if sparse.issparse(values):
             part = values.multiply(values) if squared else values
             return np.asarray(part.sum(axis=1, dtype=np.float64)).ravel()
-        return np.einsum("ij,ij->i", values, values, dtype=np.float64)
+        if squared:
+            return np.einsum("ij,ij->i", values, values, dtype=np.float64)
+        return values.sum(axis=1, dtype=np.float64)
 
 
 def _combine(form: Form, x: NDArray[np.float64], z: NDArray[np.float64]) -> NDArray[np.float64]:

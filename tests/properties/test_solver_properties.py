@@ -1,0 +1,206 @@
+"""What must not change the answer of the exact solver, on generated problems."""
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from unittest import mock
+
+import numpy as np
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from scipy import sparse
+
+from tests.reference import kernels as formulas
+from tests.reference import svm_dual
+from widemargin.kernels import RBF
+from widemargin.parallel import open_workers
+from widemargin.solvers import box_qp
+from widemargin.solvers.box_qp import Limits, solve_box_qp
+from widemargin.solvers.gram import CachedGram, Gram
+
+TOL = 1e-4
+#: Relative difference of objectives that solutions to `TOL` may have.
+SAME = 1e-4
+
+few_examples = settings(
+    deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow]
+)
+
+
+@dataclass(frozen=True)
+class Instance:
+    X: np.ndarray
+    y: np.ndarray
+    upper: np.ndarray
+    gamma: float
+    intercept: bool
+
+    @property
+    def K(self):
+        return formulas.rbf(self.X, gamma=self.gamma)
+
+
+@st.composite
+def instances(draw):
+    """Noisy problems of up to 120 points: rounded features repeat, labels are unbalanced."""
+    rng = np.random.default_rng(draw(st.integers(0, 10**6)))
+    n, d = draw(st.integers(4, 120)), draw(st.integers(1, 4))
+    X = rng.normal(size=(n, d)).round(draw(st.sampled_from([0, 1, 6])))
+    X[rng.random((n, d)) < draw(st.sampled_from([0.0, 0.9]))] = 0.0
+    score = X[:, 0] + draw(st.sampled_from([0.1, 1.0])) * rng.normal(size=n)
+    y = np.where(score > draw(st.sampled_from([0.0, 1.0])), 1.0, -1.0)
+    assume(abs(y.sum()) < n)
+    upper = draw(st.sampled_from([0.1, 1.0, 10.0])) * rng.uniform(0.5, 2.0, n)
+    gamma = draw(st.sampled_from([0.1, 0.5, 3.0]))
+    return Instance(X.astype(np.float32).astype(np.float64), y, upper, gamma, draw(st.booleans()))
+
+
+@contextmanager
+def small_steps(**constants):
+    """Samples, working sets and rests at the scale of the instances."""
+    sizes = {"FIRST_SAMPLE": 8, "MIN_ADDED": 6, **constants}
+    with mock.patch.multiple(box_qp, **sizes):
+        yield
+
+
+def solve(instance, X=None, n_threads=1, cached_rows=None, start=None, seed=0, **limits):
+    kernel = RBF(instance.gamma)
+    points = kernel.prepare(instance.X if X is None else X)
+    with open_workers(n_threads) as workers:
+        if cached_rows is None:
+            gram = Gram(kernel, points, workers)
+        else:
+            gram = CachedGram(kernel, points, workers, 4 * len(points) * cached_rows)
+        return solve_box_qp(
+            gram, instance.y, instance.upper, intercept=instance.intercept, seed=seed, start=start,
+            limits=Limits(**{"tol": TOL, **limits}),
+        )  # fmt: skip
+
+
+def assert_same_objective(instance, *results):
+    K = instance.K
+    first, *others = (svm_dual.objective(K, instance.y, r.coef) for r in results)
+    for other in others:
+        assert_allclose(other, first, rtol=SAME)
+
+
+@few_examples
+@given(instances())
+def test_optimality_conditions_hold_at_the_stop(instance):
+    with small_steps():
+        result = solve(instance)
+    K, y, upper = instance.K, instance.y, instance.upper
+    assert result.stop_reason == "converged"
+    assert (y * result.coef >= 0).all()
+    assert (y * result.coef <= upper).all()
+    if instance.intercept:
+        assert abs(result.coef.sum()) <= 1e-10 * upper.sum()
+    slack = TOL + 1e-6 * np.abs(result.coef).sum()
+    assert svm_dual.violation(K, y, upper, result.coef, instance.intercept) <= slack
+    gap = svm_dual.duality_gap(K, y, upper, result.coef, result.intercept)
+    assert -1e-9 * upper.sum() <= gap <= slack * upper.sum()
+
+
+@few_examples
+@given(instances())
+def test_objective_never_rises(instance):
+    with small_steps():
+        results = [solve(instance, max_iter=m) for m in (0, 1, 2, 5, 10, 20, 50, 100, 1000)]
+    K = instance.K
+    values = np.array([svm_dual.objective(K, instance.y, r.coef) for r in results])
+    assert values[0] == 0.0
+    assert (np.diff(values) <= 1e-6 * abs(values[-1])).all()
+
+
+@few_examples
+@given(instances(), st.integers(0, 1000))
+def test_order_of_rows(instance, seed):
+    order = np.random.default_rng(seed).permutation(len(instance.y))
+    shuffled = Instance(
+        instance.X[order], instance.y[order], instance.upper[order], instance.gamma,
+        instance.intercept,
+    )  # fmt: skip
+    with small_steps():
+        a, b = solve(instance), solve(shuffled)
+    K = instance.K
+    restored = np.empty_like(b.coef)
+    restored[order] = b.coef
+    ours, theirs = (svm_dual.objective(K, instance.y, coef) for coef in (a.coef, restored))
+    assert_allclose(theirs, ours, rtol=SAME)
+
+
+@few_examples
+@given(instances())
+def test_swapped_labels(instance):
+    swapped = Instance(instance.X, -instance.y, instance.upper, instance.gamma, instance.intercept)
+    with small_steps():
+        a, b = solve(instance), solve(swapped)
+    K = instance.K
+    ours, theirs = (svm_dual.objective(K, instance.y, coef) for coef in (a.coef, -b.coef))
+    assert_allclose(theirs, ours, rtol=SAME)
+
+
+@few_examples
+@given(instances())
+def test_precision_of_the_input(instance):
+    with small_steps():
+        assert_same_objective(
+            instance, solve(instance), solve(instance, instance.X.astype(np.float32))
+        )
+
+
+@few_examples
+@given(instances())
+def test_dense_or_sparse_input(instance):
+    with small_steps():
+        assert_same_objective(
+            instance, solve(instance), solve(instance, sparse.csr_matrix(instance.X))
+        )
+
+
+@few_examples
+@given(instances())
+def test_number_of_threads(instance):
+    with small_steps():
+        assert_same_objective(instance, solve(instance), solve(instance, n_threads=3))
+
+
+@few_examples
+@given(instances(), st.sampled_from([4, 10, 30]))
+def test_size_of_the_working_set(instance, n_members):
+    with small_steps():
+        small = solve(instance, cache_bytes=4 * n_members**2)
+        assert_same_objective(instance, solve(instance), small)
+
+
+@few_examples
+@given(instances(), st.sampled_from([1, 3, 20]))
+def test_size_of_the_row_cache(instance, cached_rows):
+    with small_steps():
+        assert_same_objective(instance, solve(instance), solve(instance, cached_rows=cached_rows))
+
+
+@few_examples
+@given(instances(), st.sampled_from([0.0, 1.0, np.inf]))
+def test_resting(instance, rest_below):
+    with small_steps():
+        usual = solve(instance)
+    with small_steps(REST_BELOW=rest_below, REST_MARGIN=0.5):
+        assert_same_objective(instance, usual, solve(instance))
+
+
+@few_examples
+@given(instances(), st.sampled_from([2, 20, 1000]), st.integers(0, 1000))
+def test_size_and_seed_of_the_first_sample(instance, first_sample, seed):
+    with small_steps():
+        usual = solve(instance)
+    with small_steps(FIRST_SAMPLE=first_sample):
+        assert_same_objective(instance, usual, solve(instance, seed=seed))
+
+
+@few_examples
+@given(instances(), st.integers(0, 1000))
+def test_start(instance, seed):
+    start = np.random.default_rng(seed).normal(size=len(instance.y))
+    with small_steps():
+        assert_same_objective(instance, solve(instance), solve(instance, start=start))

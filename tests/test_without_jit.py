@@ -1,0 +1,90 @@
+"""The compiled loops as plain Python: indices out of range raise there, and go unseen compiled.
+
+The file is also the script that the test starts without the compiler.
+"""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+from numpy.testing import assert_allclose
+from scipy import sparse
+
+from widemargin import KernelSVC
+from widemargin.kernels import tiles_fast
+from widemargin.solvers import box_qp_fast
+
+#: Tiles so small that thirty rows cross their borders; constants of compiled code cannot change.
+TINY_TILES = {
+    "DENSE_ROWS": 8, "DENSE_COLS": 12, "SPARSE_ROWS": 8, "SPARSE_COLS": 12, "SPARSE_COLS_WIDE": 4,
+    "WIDE_FEATURES": 5, "VECTOR": 4,
+}  # fmt: skip
+TINY_BLOCK = 7
+
+MODELS = {
+    "dense": {"gamma": 0.5},
+    "sparse": {"gamma": 0.5},
+    "float64 sums": {"gamma": 500.0},
+    "sparse float64 sums": {"gamma": 500.0},
+    "no intercept": {"gamma": 0.5, "fit_intercept": False},
+    "one-vs-rest": {"gamma": 0.5, "multi_class": "ovr"},
+    "little memory": {"gamma": 0.5, "memory": 3000, "multi_class": "ovr"},
+    "few moves": {"gamma": 0.5, "max_iter": 3},
+    "linear": {"kernel": "linear"},
+    "poly": {"kernel": "poly", "coef0": 1.0},
+    "sigmoid": {"kernel": "sigmoid", "gamma": 0.1},
+    "chi2": {"kernel": "chi2"},
+    "chi2 without intercept": {"kernel": "chi2", "fit_intercept": False},
+    "exp_chi2": {"kernel": "exp_chi2"},
+    "intersection": {"kernel": "intersection"},
+    "hellinger": {"kernel": "hellinger"},
+    "jensen_shannon": {"kernel": "jensen_shannon"},
+    "power_mean": {"kernel": "power_mean"},
+    "precomputed": {"kernel": "precomputed"},
+}
+
+
+def fit_models():
+    """Decisions of every model on thirty training rows of three classes."""
+    rng = np.random.default_rng(0)
+    dense = rng.random((30, 6)) + 0.01
+    few = dense * (rng.random((30, 6)) < 0.2)
+    y = np.digitize(dense[:, 0] + 0.2 * rng.random(30), [0.4, 0.8])
+    decisions = {}
+    for name, params in MODELS.items():
+        X = sparse.csr_matrix(few) if "sparse" in name else dense
+        X = dense @ dense.T if name == "precomputed" else X
+        model = KernelSVC(tol=1e-5, n_jobs=1, **params).fit(X, y)
+        decisions[name] = model.decision_function(X)
+    return decisions
+
+
+def shrink_tiles():
+    for name, size in TINY_TILES.items():
+        assert hasattr(tiles_fast, name), name
+        setattr(tiles_fast, name, size)
+    assert hasattr(box_qp_fast, "BLOCK")
+    box_qp_fast.BLOCK = TINY_BLOCK
+
+
+def test_compiled_and_plain_loops_agree(tmp_path):
+    path = tmp_path / "decisions.npz"
+    environment = os.environ | {
+        "NUMBA_DISABLE_JIT": "1",
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+    }
+    run = subprocess.run(
+        [sys.executable, __file__, str(path)], env=environment, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+    compiled = fit_models()
+    with np.load(path) as plain:
+        assert set(plain) == set(compiled)
+        for name, decisions in compiled.items():
+            assert_allclose(plain[name], decisions, rtol=0, atol=1e-3, err_msg=name)
+
+
+if __name__ == "__main__":
+    shrink_tiles()
+    np.savez(sys.argv[1], **fit_models())
