@@ -12,6 +12,7 @@ from tests.reference import kernels as formulas
 from tests.reference import svm_dual
 from widemargin.kernels import RBF, CallableKernel, Linear, Poly, Precomputed
 from widemargin.parallel import Workers, open_workers
+from widemargin.solvers import box_qp
 from widemargin.solvers.active_set import finish_exactly
 from widemargin.solvers.box_qp import Limits, solve_box_qp
 from widemargin.solvers.gram import CachedGram, Gram
@@ -185,6 +186,16 @@ def test_equals_libsvm_with_a_bound_for_each_sample():
 
 
 @BOTH_DUALS
+@pytest.mark.parametrize("seed", [4, 5, 9])
+def test_no_coefficient_leaves_its_bounds(seed, intercept):
+    """Bounds of many digits: adding a step to a coefficient rounds."""
+    X, y = noisy_problem(700, seed=seed)
+    upper = np.random.default_rng(seed).uniform(0.5, 2.0, 700)
+    result = solve(X, y, upper, RBF(0.1), intercept=intercept)
+    assert_feasible(result, y, upper, intercept)
+
+
+@BOTH_DUALS
 @pytest.mark.parametrize("tol", [1e-1, 1e-3, 1e-5])
 def test_optimality_conditions_hold_at_the_stop(tol, intercept):
     X, y = noisy_problem(700)
@@ -267,8 +278,8 @@ def test_solution_starts_a_problem_with_twice_the_bound(intercept):
 
 
 @BOTH_DUALS
-@pytest.mark.parametrize("C", [1.0, 10.0, 300.0])
-@pytest.mark.parametrize("n_members", [2, 5, 50])
+@pytest.mark.parametrize("C", [1.0, 50.0])
+@pytest.mark.parametrize("n_members", [2, 6, 50])
 def test_small_working_set_finds_the_same_optimum(n_members, C, intercept):
     X, y = noisy_problem(120)
     cache_bytes = 4 * n_members**2
@@ -287,9 +298,9 @@ def test_small_working_set_finds_the_same_optimum(n_members, C, intercept):
 def test_working_set_smaller_than_the_free_variables(intercept):
     X, y = noisy_problem(2500, d=2)
     result, rounds = seen_rounds(
-        X, y, upper=10.0, kernel=RBF(2.0), intercept=intercept, tol=1e-2, cache_bytes=4 * 60**2
+        X, y, upper=10.0, kernel=RBF(2.0), intercept=intercept, tol=1e-2, cache_bytes=4 * 100**2
     )
-    assert max(r.n_working for r in rounds) <= 60
+    assert max(r.n_working for r in rounds) <= 100
     assert result.stop_reason == "converged"
     free = solve(X, y, 10.0, RBF(2.0), intercept=intercept, tol=1e-2)
     assert_allclose(result.objective, free.objective, rtol=1e-3)
@@ -436,6 +447,18 @@ def test_samples_without_the_rare_class(n_positive, intercept):
     for seed in range(3):
         result = solve(X, y, 1.0, RBF(0.5), intercept=intercept, seed=seed)
         assert_optimal(result, radial_matrix(2500), y, 1.0, intercept, 1e-3)
+
+
+@BOTH_DUALS
+def test_all_of_many_points_end_at_their_bounds(intercept, monkeypatch):
+    """A round takes in a few violators, so the largest violation stays for hundreds of rounds."""
+    monkeypatch.setattr(box_qp, "MIN_SAMPLE", 20)
+    monkeypatch.setattr(box_qp, "MAX_SAMPLE", 20)
+    X, _ = noisy_problem(2500)
+    y = np.where(np.random.default_rng(1).random(2500) < 0.5, 1.0, -1.0)
+    result = solve(X, y, 1e-3, RBF(0.5), intercept=intercept)
+    assert result.stop_reason == "converged"
+    assert_optimal(result, radial_matrix(2500), y, 1e-3, intercept, 1e-3)
 
 
 # Degenerate problems

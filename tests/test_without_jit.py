@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
@@ -68,6 +69,7 @@ def shrink_tiles():
     box_qp_fast.BLOCK = TINY_BLOCK
 
 
+@pytest.mark.filterwarnings("ignore:KernelSVC stopped before convergence")
 def test_compiled_and_plain_loops_agree(tmp_path):
     path = tmp_path / "decisions.npz"
     environment = os.environ | {

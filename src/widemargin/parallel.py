@@ -67,7 +67,8 @@ def count_threads(n_jobs: int | None) -> int:
     """
     if n_jobs is None:
         limit = os.environ.get("OMP_NUM_THREADS", "")
-        return min(cpu_count(), int(limit)) if limit.isdigit() and limit != "0" else cpu_count()
+        most = int(limit) if limit.isdecimal() else 0
+        return min(cpu_count(), most) if most > 0 else cpu_count()
     if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or n_jobs == 0:
         raise ValueError(f"n_jobs: {n_jobs!r} is not allowed; give None, -1 or a positive integer")
     return int(n_jobs) if n_jobs > 0 else max(1, cpu_count() + 1 + int(n_jobs))

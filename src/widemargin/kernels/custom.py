@@ -59,7 +59,7 @@ class Precomputed(Kernel):
 
 @dataclass(frozen=True)
 class CallableKernel(Kernel):
-    """A function ``(X, Z) -> K`` on arrays of rows; called for tiles, from one thread."""
+    """A function ``(X, Z) -> K`` on arrays of rows; called for tiles, also from several threads."""
 
     function: Callable[[Any, Any], Any]
     name = "callable"
@@ -101,6 +101,8 @@ class CallableKernel(Kernel):
 
 
 def row_tiles(n_rows: int, n_cols: int) -> list[tuple[int, int]]:
-    """Pieces of ``range(n_rows)`` whose tiles hold about `TILE_ENTRIES` entries."""
-    step = max(1, TILE_ENTRIES // max(n_cols, 1))
+    """Pieces of ``range(n_rows)`` whose tiles hold about `TILE_ENTRIES` entries; none if empty."""
+    if n_cols == 0:
+        return []
+    step = max(1, TILE_ENTRIES // n_cols)
     return [(i, min(i + step, n_rows)) for i in range(0, n_rows, step)]

@@ -162,10 +162,12 @@ class SummedKernel(Kernel):
     def _sparse_values(self, X: Any, dtype: type) -> Any:
         X = sparse.csr_matrix(X)
         data: NDArray[Any] = self.transform(X.data.astype(np.float64)).astype(dtype)
-        indices, indptr = X.indices.astype(np.int32), X.indptr.astype(np.int64)
-        values = sparse.csr_matrix((data, indices, indptr), shape=X.shape, copy=False)
-        # SciPy may narrow the pointers again; the compiled loops know one type only.
-        values.indptr = indptr
+        values = sparse.csr_matrix((data, X.indices, X.indptr), shape=X.shape, copy=True)
+        # The loops divide by stored values, and a tiny one becomes zero in float32.
+        values.eliminate_zeros()
+        # They know one type of index only, whatever SciPy chose.
+        values.indices = values.indices.astype(np.int32)
+        values.indptr = values.indptr.astype(np.int64)
         return values
 
     def _norms(self, values: Any) -> NDArray[np.float64]:
@@ -189,10 +191,11 @@ def _combine(form: Form, x: NDArray[np.float64], z: NDArray[np.float64]) -> NDAr
         return np.minimum(x, z)
     low, high = np.minimum(x, z), np.maximum(x, z)
     # Every mean is zero where the smaller number is; any ratio will do there.
-    ratio = high / np.where(low > 0, low, 1.0)
+    ratio = np.divide(high, low, out=np.ones_like(low), where=low > 0)
     if form.op == tiles.CHI2:
         return 2.0 * low * ratio / (1.0 + ratio)
     if form.op == tiles.JENSEN_SHANNON:
-        inverse = np.divide(1.0, ratio, out=np.ones_like(ratio), where=ratio > 0)
-        return 0.5 * low * (np.log2(1.0 + ratio) + ratio * np.log2(1.0 + inverse))
-    return low * (0.5 * (1.0 + ratio**form.power)) ** (1.0 / form.power)
+        return 0.5 * low * (np.log2(1.0 + ratio) + ratio * np.log2(1.0 + 1.0 / ratio))
+    # By logarithms: for p near zero the power of the mean would lose all digits.
+    log_mean = np.log1p(0.5 * np.expm1(form.power * np.log(ratio))) / form.power
+    return low * np.exp(log_mean)

@@ -226,10 +226,16 @@ def add_power_mean(v, p, at, dense, sums):
         c = np.uint64(k)
         w = np.float32(dense[at + c])
         log_w = log2_float32(max(w, _TINY))
-        # ((v^p + w^p) / 2)^(1/p) = low * ((1 + ratio^p) / 2)^(1/p) with ratio = high / low >= 1
-        ratio = exp_float32(exponent * abs(log_v - log_w) * ln2)
-        log_mean = min(log_v, log_w) + (log2_float32(_F1 + ratio) - _F1) / exponent
-        mean = exp_float32(log_mean * ln2)
+        # ((v^p + w^p) / 2)^(1/p) = low * ((1 + e^u) / 2)^(1/p) with u = p log(high / low) <= 0. Near
+        # u = 0 the logarithm of the second factor is taken by its series, or nothing would be left.
+        log_ratio = abs(log_v - log_w)
+        u = exponent * log_ratio * ln2
+        far = (log2_float32(_F1 + exp_float32(u)) - _F1) / exponent
+        u2 = u * u
+        series = np.float32(0.125) + u2 * (np.float32(-1 / 192) + u2 * np.float32(1 / 2880))
+        near = log_ratio * (np.float32(0.5) + u * series)
+        excess = near if u > np.float32(-0.5) else far
+        mean = exp_float32((min(log_v, log_w) + excess) * ln2)
         sums[c] += mean if w > np.float32(0.0) else np.float32(0.0)
 
 

@@ -27,13 +27,15 @@ from widemargin.solvers.gram import Gram, WorkingMatrix
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
-#: Rows of the first sample; solved to `SAMPLE_TOL`, it grows by the factor `SAMPLE_GROWTH`.
-FIRST_SAMPLE, SAMPLE_GROWTH, SAMPLE_TOL = 1000, 4, 0.2
+#: Rows of the first sample: a quarter of all, within these bounds.
+MIN_SAMPLE, MAX_SAMPLE = 1000, 2000
+#: A sample solved to `SAMPLE_TOL` grows by the factor `SAMPLE_GROWTH`.
+SAMPLE_GROWTH, SAMPLE_TOL = 4, 0.2
 #: A round stops at this share of the violation it began with: accuracy beyond that would be spent
 #: on variables whose neighbours have not moved yet.
 ROUND_SHARE = 0.1
-#: A round may add this many violators, or this share of the working set if that is more.
-MIN_ADDED, ADDED_SHARE = 500, 0.25
+#: A round may add as many violators as half of the first sample, or this share of the working set.
+ADDED_SHARE = 0.25
 #: Members within this share of the violation of being violators stay in the working set.
 KEEP_MARGIN = 0.1
 #: On the whole problem, once the violation is below `REST_BELOW`, points rest that satisfy their
@@ -46,8 +48,9 @@ MAX_RESTS = 5
 CALL_ENTRIES = 300_000_000
 #: Pair moves per member after which a round ends in any case.
 ROUND_MOVES = 1000
-#: Rounds without a better violation after which the precision of the kernel values is exhausted.
-STALL_ROUNDS = 40
+#: A round that gains no more than this share of what all rounds have gained is idle; after so many
+#: idle rounds in a row the precision of the kernel values is exhausted.
+IDLE_SHARE, IDLE_ROUNDS = 1e-14, 10
 
 
 @dataclass(frozen=True)
@@ -164,22 +167,22 @@ def solve_box_qp(
 
 def _descend(state: "_State", limits: Limits, callback: Callable[[Progress], object] | None) -> str:
     began = time.perf_counter()
-    best, stalled = np.inf, 0
+    gained, idle_rounds = 0.0, 0
     while True:
         violation = state.measure()
-        stalled = 0 if violation < 0.99 * best else stalled + 1
-        best = min(best, violation)
         at_target = violation < (limits.tol if state.sees_all else max(limits.tol, SAMPLE_TOL))
-        if at_target or stalled > STALL_ROUNDS:
+        if at_target or idle_rounds > IDLE_ROUNDS:
             if state.sees_all and state.n_active == state.n:
                 return "converged" if at_target else "stalled"
             if not at_target:
                 state.rests_left = 0
             state.widen()
-            best, stalled = np.inf, 0
+            idle_rounds = 0
             continue
         spare = limits.max_iter - state.n_iter if limits.max_iter >= 0 else np.inf
-        state.improve(spare, None if limits.max_time is None else began + limits.max_time)
+        gain = state.improve(spare, None if limits.max_time is None else began + limits.max_time)
+        gained += gain
+        idle_rounds = idle_rounds + 1 if gain <= IDLE_SHARE * gained else 0
         seconds = time.perf_counter() - began
         if callback is not None:
             callback(state.progress(seconds))
@@ -220,9 +223,10 @@ class _State:
         self.rests_left = MAX_RESTS
         self.gradient = -y
         self.order = _sample_order(y, seed)
+        self.first_sample = min(max(self.n // 4, MIN_SAMPLE), MAX_SAMPLE)
         if start is None:
             self.coef = np.zeros(self.n)
-            self.n_seen = self.n if self.n <= 2 * FIRST_SAMPLE else FIRST_SAMPLE
+            self.n_seen = self.n if self.n <= 2 * self.first_sample else self.first_sample
             self.active = np.sort(self.order[: self.n_seen])
         else:
             self.coef = _make_feasible(start, self.lower, self.upper, intercept)
@@ -261,16 +265,24 @@ class _State:
         stale[self.active] = True
         self.active = np.flatnonzero(stale)
 
-    def improve(self, spare_moves: float, deadline: float | None) -> None:
-        """One round: choose the working set, optimise on it, bring the gradient up to date."""
+    def improve(self, spare_moves: float, deadline: float | None) -> float:
+        """One round: choose the working set, optimise on it, bring the gradient up to date.
+
+        Returns by how much the objective has decreased.
+        """
         score = self._score()
         self.working.change_members(self._choose_members(score))
         members = self.working.members
-        change = self._optimise(members, spare_moves, deadline)
+        coef = self._optimise(members, spare_moves, deadline)
+        change = coef - self.coef[members]
         moved = np.flatnonzero(change)
-        self.coef[members[moved]] += change[moved]
+        # Set, not added to: a sum could round to just beyond a bound.
+        self.coef[members] = coef
         self._rest(score)
+        before = self.gradient[members[moved]]
         self._update_gradient(members, moved, change[moved])
+        # Exact for a quadratic: the change times the mean of the slopes at both ends.
+        return -0.5 * float(change[moved] @ (before + self.gradient[members[moved]]))
 
     def finish_early(self) -> None:
         """Bring all gradients up to date when a limit stopped the descent."""
@@ -313,7 +325,7 @@ class _State:
         inside = self._mark(self.working.members)[self.active]
         chosen = (self.rises & self.falls) | (inside & (score > -KEEP_MARGIN * self.violation))
         others = np.flatnonzero((score > 0) & ~chosen)
-        n_added = max(MIN_ADDED, int(ADDED_SHARE * np.count_nonzero(chosen)))
+        n_added = max(self.first_sample // 2, int(ADDED_SHARE * np.count_nonzero(chosen)))
         chosen[_largest(others, score, n_added)] = True
         if np.count_nonzero(chosen) > self.working.max_members:
             at = np.flatnonzero(chosen)
@@ -330,9 +342,8 @@ class _State:
         return np.concatenate([rising, _largest(falling, gradient, half)])
 
     def _optimise(self, members: Index, spare_moves: float, deadline: float | None) -> FloatArray:
-        """Change of the members' coefficients that a round on the working matrix makes."""
+        """Coefficients of the members after a round on the working matrix."""
         coef = self.coef[members]
-        before = coef.copy()
         tol = np.float32(max(0.5 * self.tol, ROUND_SHARE * self.violation))
         lower, upper, diag = self.lower[members], self.upper[members], self.diag[members]
         gradient = self.gradient[members].astype(np.float32)
@@ -348,7 +359,7 @@ class _State:
             spare_moves -= n_moves
             out_of_time = deadline is not None and time.perf_counter() > deadline
             if n_moves < max_moves or violation < tol or spare_moves <= 0 or out_of_time:
-                return coef - before
+                return coef
 
     def _rest(self, score: FloatArray) -> None:
         """Leave out points far from violating, on the whole problem and near its solution."""
@@ -442,6 +453,7 @@ def _make_feasible(
     if intercept:
         positive, negative = coef[coef > 0].sum(), -coef[coef < 0].sum()
         heavier, lighter = max(positive, negative), min(positive, negative)
-        if heavier > lighter:
+        # A difference by rounding must not move variables off their bounds.
+        if heavier - lighter > 1e-12 * heavier:
             coef[coef > 0 if positive > negative else coef < 0] *= lighter / heavier
     return coef
