@@ -89,9 +89,10 @@ class FolderOf:
     ("files", "expected"),
     [
         ({}, None),
-        ({"memory.max": "max\n", "memory.current": "10\n"}, None),
-        ({"memory.max": "100\n", "memory.current": "30\n"}, 70),
-        ({"memory.max": "100\n", "memory.current": "130\n"}, 0),
+        ({"memory.max": "max\n", "memory.current": "10\n", "memory.stat": "anon 1\n"}, None),
+        ({"memory.max": "100\n", "memory.current": "30\n", "memory.stat": "anon 5\n"}, 70),
+        ({"memory.max": "9\n", "memory.current": "8\n", "memory.stat": "inactive_file 5\n"}, 6),
+        ({"memory.max": "100\n", "memory.current": "130\n", "memory.stat": ""}, 0),
         ({"memory.max": "100\n"}, None),
     ],
 )

@@ -59,7 +59,12 @@ def _read_cgroup_limit() -> int | None:
     folder = Path("/sys/fs/cgroup")
     try:
         limit = (folder / "memory.max").read_text().strip()
-        used = (folder / "memory.current").read_text().strip()
+        used = int((folder / "memory.current").read_text())
+        statistics = (folder / "memory.stat").read_text()
     except OSError:
         return None
-    return None if limit == "max" else max(int(limit) - int(used), 0)
+    if limit == "max":
+        return None
+    # File caches count as used but are given up when memory is short.
+    cached = dict(line.split() for line in statistics.splitlines()).get("inactive_file", "0")
+    return max(int(limit) - used + int(cached), 0)

@@ -357,22 +357,22 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
             grams = make_grams(kernel, points, workers, [s.index for s in subproblems], budget // 2)
             for p, (sub, gram) in enumerate(zip(subproblems, grams, strict=True)):
                 upper = self.C * problem.weights[sub.index]
+                seconds = time.perf_counter() - began
                 result = solve_box_qp(
                     gram,
                     sub.y,
                     upper,
                     intercept=self.fit_intercept,
-                    limits=self._limits(budget // 2, time.perf_counter() - began),
+                    limits=self._limits(budget // 2, seconds),
                     start=None if starts is None else starts[p],
                     seed=seed,
                     callback=self._listener(p, display),
                 )
-                if result.stop_reason in ("converged", "stalled") and is_small(
-                    problem.X[sub.index]
-                ):
+                ended = result.stop_reason in ("converged", "stalled")
+                if ended and is_small(problem.X[sub.index]):
                     result = finish_exactly(
                         _exact_matrix(kernel, problem.X, sub.index), sub.y, upper,
-                        intercept=self.fit_intercept, result=result,
+                        intercept=self.fit_intercept, tol=self.tol, result=result,
                     )  # fmt: skip
                 results.append(result)
         if display:
@@ -456,7 +456,8 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         advice = {
             "max_iter": f"max_iter={self.max_iter} was reached; raise it, or scale the features",
             "max_time": f"max_time={self.max_time} s has passed; allow more time for the optimum",
-            "stalled": f"tol={self.tol:g} is finer than float32 kernel values allow; raise tol",
+            "stalled": f"tol={self.tol:g} is finer than float32 kernel values allow on these data; "
+            "scale the features or raise tol",
         }.get(self.stop_reason_)
         if advice:
             warnings.warn(

@@ -89,6 +89,10 @@ class PowerMean(SummedKernel):
     name = "power_mean"
     needs_nonnegative = True
 
+    def __post_init__(self) -> None:
+        if not self.p <= 0:
+            raise ValueError(f"p: a power mean is a kernel for p <= 0 only, got {self.p!r}")
+
     @property
     def form(self) -> Form:
         if self.p == 0.0:

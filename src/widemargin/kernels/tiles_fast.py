@@ -35,7 +35,7 @@ _TINY = np.float32(1e-30)
 
 @inlined
 def exp_float32(x):
-    """``exp(x)`` for x <= 88 with relative error 1.1e-7; below -87 it returns about 1e-38."""
+    """``exp(x)`` for x <= 88, relative error 1.1e-7 near zero and 3e-7 at -86; 1e-38 below -87."""
     x = max(x, np.float32(-87.0))
     n = np.floor(x * np.float32(1.44269504) + np.float32(0.5))
     # ln 2 in two parts, so that the reduced argument keeps all its bits.
@@ -358,6 +358,29 @@ def sparse_tiles(
             if accumulate:
                 add_products(kernel, coef[c0:c1], out[r0:r1])
         forget_features(b_indices, b_indptr, tile_cols, place)
+
+
+@jit
+def count_stored(X, indptr):
+    """Row pointers of the non-zero values of a dense matrix."""
+    indptr[0] = 0
+    for r in range(X.shape[0]):
+        count = 0
+        for c in range(X.shape[1]):
+            count += X[r, c] != 0
+        indptr[r + 1] = indptr[r] + count
+
+
+@jit
+def copy_stored(X, indptr, indices, data):
+    """Columns and values of the non-zero values of a dense matrix, row by row."""
+    for r in range(X.shape[0]):
+        k = indptr[r]
+        for c in range(X.shape[1]):
+            if X[r, c] != 0:
+                indices[k] = c
+                data[k] = X[r, c]
+                k += 1
 
 
 @jit

@@ -4,26 +4,28 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lstsq
+from scipy.linalg import eigh
 
 from widemargin.solvers.box_qp import Result, optimum_of
 
 FloatArray = NDArray[np.float64]
 
-#: Linear systems solved before giving up; from a converged start a handful is enough.
-MAX_STEPS = 50
-#: Violation of the optimality conditions that counts as none.
-EXACT = 1e-11
+#: Steps before giving up; from a nearly converged start a handful is enough.
+MAX_STEPS = 300
+#: Slope that counts as none, relative to the terms it is summed from.
+EXACT = 1e-13
+#: Eigenvalue, relative to the largest, below which a direction has no curvature.
+FLAT = 1e-13
 
 
 def finish_exactly(
-    K: FloatArray, y: FloatArray, upper: FloatArray, *, intercept: bool, result: Result
+    K: FloatArray, y: FloatArray, upper: FloatArray, *, intercept: bool, tol: float, result: Result
 ) -> Result:
-    """Improve a converged solution of ``min 0.5 b'Kb - y'b`` until only rounding is left.
+    """Improve a solution of ``min 0.5 b'Kb - y'b`` until only rounding is left.
 
-    Solves for the free variables with the others at their bounds, walks there until a bound is met
-    or, when none is, frees the worst violator. Every step lowers the objective, so the result is
-    never worse than the start.
+    Walks to the optimum of the free variables, the others at their bounds, until a bound is met;
+    once there, frees the worst violator. Every step is an exact line search, so the result is never
+    worse than the start.
 
     Parameters
     ----------
@@ -33,6 +35,8 @@ def finish_exactly(
         Labels and largest alphas, as for `solve_box_qp`.
     intercept : bool
         Whether the sum of b is held at zero.
+    tol : float
+        Violation up to which the result counts as converged.
     result : Result
         Where to start.
 
@@ -42,56 +46,58 @@ def finish_exactly(
         The solution.
     """
     lower, high = np.where(y > 0, 0.0, -upper), np.where(y > 0, upper, 0.0)
-    coef = result.coef.copy()
+    coef, size = result.coef.copy(), np.abs(K)
     free = (coef > lower) & (coef < high)
     for _ in range(MAX_STEPS):
-        step, offset = _solve_free(K, y, coef, free, intercept)
-        share, blocked = _longest_share(coef[free], step, lower[free], high[free])
-        coef[free] = np.clip(coef[free] + share * step, lower[free], high[free])
-        if blocked is not None:
-            at = np.flatnonzero(free)[blocked]
-            coef[at] = lower[at] if step[blocked] < 0 else high[at]
-            free[at] = False
+        slope = K @ coef - y
+        offset = float(slope[free].mean()) if intercept and free.any() else 0.0
+        scale = 1.0 + float((size @ np.abs(coef)).max())
+        downhill = offset - slope[free]
+        if np.abs(downhill).max(initial=0.0) > EXACT * scale:
+            _walk(K, _find_direction(K[np.ix_(free, free)], downhill, intercept), downhill,
+                  lower, high, free, coef)  # fmt: skip
             continue
-        slope = K @ coef - y - offset
-        violation = np.where(free, 0.0, np.maximum(-slope * (coef < high), slope * (coef > lower)))
+        above = np.where(free, 0.0, slope - offset)
+        violation = np.maximum(-above * (coef < high), above * (coef > lower))
         worst = int(np.argmax(violation))
-        if not free.any() or violation[worst] <= EXACT * max(1.0, float(np.abs(slope).max())):
+        if not free.any() or violation[worst] <= EXACT * scale:
             break
         free[worst] = True
     found = optimum_of(coef, K @ coef - y, y, upper, intercept)
-    reason = "converged" if found.violation <= result.violation else result.stop_reason
+    reason = "converged" if found.violation < tol else "stalled"
     return replace(found, n_iter=result.n_iter, stop_reason=reason)
 
 
-def _solve_free(
-    K: FloatArray, y: FloatArray, coef: FloatArray, free: NDArray[np.bool_], intercept: bool
-) -> tuple[FloatArray, float]:
-    """Step of the free variables to the optimum on their face, and the gradient they share there."""
-    rest = y[free] - K[free] @ coef
-    system = K[np.ix_(free, free)]
-    if not intercept:
-        return _solve(system, rest), 0.0
-    m = len(rest)
-    bordered = np.zeros((m + 1, m + 1))
-    bordered[:m, :m] = system
-    bordered[:m, m] = bordered[m, :m] = -1.0
-    solution = _solve(bordered, np.append(rest, coef.sum()))
-    return solution[:m], float(solution[m])
+def _find_direction(K: FloatArray, downhill: FloatArray, tied: bool) -> FloatArray:
+    """Newton's direction; along directions without curvature, straight downhill.
+
+    Repeated or dependent rows make the matrix singular. If the slope has a part where there is no
+    curvature, the objective falls along it without end, and a bound will stop the walk.
+    """
+    if tied:
+        K = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
+    curvature, axes = eigh(K)
+    along = axes.T @ downhill
+    curved = curvature > FLAT * max(curvature[-1], 1e-300)
+    flat = axes[:, ~curved] @ along[~curved]
+    if np.abs(flat).max(initial=0.0) > 1e-9 * np.abs(downhill).max():
+        return flat
+    return axes[:, curved] @ (along[curved] / curvature[curved])
 
 
-def _solve(system: FloatArray, right: FloatArray) -> FloatArray:
-    """Least-norm solution: repeated rows make the system singular but consistent."""
-    return lstsq(system, right, lapack_driver="gelsy")[0] if len(right) else right
-
-
-def _longest_share(
-    coef: FloatArray, step: FloatArray, lower: FloatArray, upper: FloatArray
-) -> tuple[float, int | None]:
-    """How much of the step fits between the bounds, and which variable stops it."""
-    room = np.where(step > 0, upper - coef, coef - lower)
-    shares = np.divide(room, np.abs(step), out=np.full_like(room, np.inf), where=step != 0)
-    if len(shares) == 0 or shares.min() >= 1.0:
-        return 1.0, None
-    blocked = int(np.argmin(shares))
-    return float(shares[blocked]), blocked
+def _walk(
+    K: FloatArray, direction: FloatArray, downhill: FloatArray, lower: FloatArray,
+    high: FloatArray, free: NDArray[np.bool_], coef: FloatArray,
+) -> None:  # fmt: skip
+    """Move the free variables to the lowest point ahead, or to the first bound, which then holds."""
+    at = np.flatnonzero(free)
+    curvature = float(direction @ K[np.ix_(at, at)] @ direction)
+    best = float(downhill @ direction) / curvature if curvature > 0 else np.inf
+    room = np.where(direction > 0, high[at] - coef[at], coef[at] - lower[at])
+    shares = np.divide(room, np.abs(direction), out=np.full(len(at), np.inf), where=direction != 0)
+    first = int(np.argmin(shares))
+    share = min(best, float(shares[first]))
+    coef[at] = np.clip(coef[at] + share * direction, lower[at], high[at])
+    if shares[first] <= best:
+        coef[at[first]] = high[at[first]] if direction[first] > 0 else lower[at[first]]
+        free[at[first]] = False

@@ -17,8 +17,6 @@ FloatArray = NDArray[np.float64]
 STRIP_ROWS = 512
 #: Unwanted members are dropped when the wanted ones are less than this share of the set.
 KEEP_SHARE = 0.9
-#: Rows a cache computes at a time.
-FETCH_ROWS = 256
 #: Values per point from which keeping kernel rows beats computing them again.
 CACHE_ENTRIES = 64
 
@@ -105,13 +103,15 @@ class CachedGram(Gram):
         return self._slot_of[wanted]
 
     def _compute(self, missing: Index, slots: Index) -> None:
-        """Fill slots with rows, computed as columns: all points against a few make better tiles."""
-        everyone = np.arange(len(self))
-        for at in range(0, len(missing), FETCH_ROWS):
-            part = missing[at : at + FETCH_ROWS]
-            columns = np.empty((len(everyone), len(part)), np.float32)
-            self.block(everyone, part, columns, self.workers)
-            self._store[slots[at : at + FETCH_ROWS]] = columns.T
+        """Fill slots with rows; threads share the columns, because rows come in small numbers."""
+        everyone, alone = np.arange(len(self)), Workers(1, None)
+
+        def fill_columns(start: int, stop: int) -> None:
+            part = np.empty((len(missing), stop - start), np.float32)
+            self.block(missing, everyone[start:stop], part, alone)
+            self._store[slots, start:stop] = part
+
+        self.workers.run(len(self), fill_columns, grain=1024)
 
 
 def make_grams(
@@ -190,7 +190,7 @@ class WorkingMatrix:
         """Compute the rows from ``start`` on, below the diagonal, and mirror them."""
         size, matrix = len(self.members), self.matrix
         workers = self.gram.workers
-        pieces = max(1, -(-(size - start) // STRIP_ROWS), 2 * workers.n_threads)
+        pieces = max(-(-(size - start) // STRIP_ROWS), workers.n_threads)
         bounds = np.linspace(start, size, pieces + 1).astype(int)
         alone = Workers(1, None)
 
