@@ -111,7 +111,7 @@ class CachedGram(Gram):
             self.block(missing, everyone[start:stop], part, alone)
             self._store[slots, start:stop] = part
 
-        self.workers.run(len(self), fill_columns, grain=1024)
+        self.workers.run(len(self), fill_columns)
 
 
 def make_grams(
