@@ -14,11 +14,11 @@ from widemargin.kernels.base import Index, Kernel, Points, as_dense
 from widemargin.parallel import Workers
 
 #: Share of non-zero values below which the sparse loops beat BLAS on dense rows. Measured: 12 of
-#: 54 features 1.5 times faster, 150 of 784 features 1.7 times, 22 of 22 three times slower.
+#: 54 features 1.5 times faster, 150 of 784 features 1.7 times. Where exactly it turns was not.
 SPARSE_DENSITY = 0.25
 #: Share of stored values above which dense float32 rows take less memory than sparse ones.
 DENSE_AS_SMALL = 0.5
-#: Largest norm for which float32 sums keep a radial kernel's relative error below about 5e-6: the
+#: Largest norm for which float32 sums keep a radial kernel's relative error to a few millionths: the
 #: sum and the norms cancel, and what remains carries their absolute rounding error.
 FLOAT32_NORM = 32.0
 #: Rows converted at a time, so that preparing data needs little memory beyond the result.

@@ -72,7 +72,7 @@ def log2_float32(x):
 
 @jit
 def finish_exp(sums, norm_a, norms_b, out):
-    # Two passes: with float64 sums, one pass with both types vectorises at a quarter of the speed.
+    # Two passes: with float64 sums, one pass with both types ran at less than half the speed.
     for c in range(out.size):
         out[c] = np.float32(sums[c] - norm_a - norms_b[c])
     for c in range(out.size):
@@ -171,7 +171,7 @@ def dense_tiles(finish, coef0, degree, a, norms_a, rows, b, norms_b, cols, coef,
 # In the loops below ``dense`` holds one row of ``sums.size`` values per feature, end to end, and
 # ``at`` is where a row begins. Unsigned positions spare the check for negative indices, and without
 # it the loops vectorise; taking a slice per feature, or calling these functions instead of inlining
-# them, cost half of the speed.
+# them, was slower by a third or more.
 
 
 @inlined
