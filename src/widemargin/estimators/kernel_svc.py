@@ -73,7 +73,7 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         constraint (the problem of DC-SVM).
     multi_class : {"ovo", "ovr"}, default="ovo"
         With more than two classes: one problem for each pair of classes, or one for each class
-        against the rest. Kernel rows are shared between the problems.
+        against the rest. The problems of one-vs-rest share kernel rows.
     class_weight : dict, "balanced" or None, default=None
         Factor on C for each class.
     tol : float, default=1e-3
