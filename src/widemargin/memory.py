@@ -1,9 +1,13 @@
-"""Amounts of memory: reading them from text and finding out what is free."""
+"""Memory: amounts read from text, what is free, and buffers that are used again."""
 
 import os
 import re
+from math import prod
 from numbers import Integral
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 _UNITS |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
@@ -13,6 +17,20 @@ _AMOUNT = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*([a-zA-Z]*)\s*")
 AUTO_SHARE = 0.5
 #: What ``"auto"`` takes where the free memory cannot be found out.
 AUTO_FALLBACK_BYTES = 2 * 10**9
+
+
+class Buffers:
+    """Large arrays that one problem after another uses: touching fresh memory takes time."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, NDArray[np.float32]] = {}
+
+    def take(self, name: str, *shape: int) -> NDArray[np.float32]:
+        """An array of this shape with any content, valid until the name is taken again."""
+        size = prod(shape)
+        if name not in self._held or len(self._held[name]) < size:
+            self._held[name] = np.empty(size, np.float32)
+        return self._held[name][:size].reshape(shape)
 
 
 def parse_bytes(memory: int | str) -> int:

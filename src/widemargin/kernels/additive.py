@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin.kernels import tiles_fast as tiles
-from widemargin.kernels.summed import Form, SummedKernel
+from widemargin.kernels.summed import LOG2_E, Form, SummedKernel
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class ExpChi2(SummedKernel):
 
     @property
     def form(self) -> Form:
-        return Form(op=tiles.CHI2, finish=tiles.EXP, scale=2.0 * self.gamma)
+        return Form(op=tiles.CHI2, finish=tiles.EXP2, scale=2.0 * self.gamma * LOG2_E)
 
 
 @dataclass(frozen=True)

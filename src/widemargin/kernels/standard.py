@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import sqrt
 
 from widemargin.kernels import tiles_fast as tiles
-from widemargin.kernels.summed import Form, SummedKernel
+from widemargin.kernels.summed import LOG2_E, Form, SummedKernel
 
 
 @dataclass(frozen=True)
@@ -20,14 +20,17 @@ class Linear(SummedKernel):
 
 @dataclass(frozen=True)
 class RBF(SummedKernel):
-    """``exp(-gamma |x - z|^2)``, computed as ``exp(u'v - |u|^2/2 - |v|^2/2)``, u = sqrt(2 gamma) x."""
+    """``exp(-gamma |x - z|^2)``, computed as 2 to the power ``u'v - |u|^2/2 - |v|^2/2``.
+
+    Here ``u = sqrt(2 gamma log2(e)) x``, and v the same of z.
+    """
 
     gamma: float
     name = "rbf"
 
     @property
     def form(self) -> Form:
-        return Form(finish=tiles.EXP, scale=sqrt(2.0 * self.gamma))
+        return Form(finish=tiles.EXP2, scale=sqrt(2.0 * self.gamma * LOG2_E))
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,11 @@ from widemargin.parallel import Workers
 SPARSE_DENSITY = 0.25
 #: Share of stored values above which dense float32 rows take less memory than sparse ones.
 DENSE_AS_SMALL = 0.5
-#: Largest norm for which float32 sums keep a radial kernel's relative error to a few millionths: the
-#: sum and the norms cancel, and what remains carries their absolute rounding error.
-FLOAT32_NORM = 32.0
+#: Largest norm (in powers of two) for which float32 sums keep a radial kernel's relative error to a
+#: few millionths: the sum and the norms cancel, and what remains carries their rounding error.
+FLOAT32_NORM = 46.0
+#: Kernels with an exponential put this into their scale: powers of two are cheaper to compute.
+LOG2_E = 1.4426950408889634
 #: Rows converted at a time, so that preparing data needs little memory beyond the result.
 CHUNK_ROWS = 8192
 
@@ -38,7 +40,7 @@ class Form(NamedTuple):
     @property
     def is_radial(self) -> bool:
         """True when the kernel depends on ``x - z`` alone, so that data may be centred."""
-        return self.op == tiles.DOT and self.finish == tiles.EXP
+        return self.op == tiles.DOT and self.finish == tiles.EXP2
 
 
 @dataclass(frozen=True)
@@ -64,11 +66,11 @@ class SummedKernel(Kernel):
         values: Any = (
             self._sparse_values(X, dtype) if as_sparse else self._dense_values(X, center, dtype)
         )
-        norms = self._norms(values) if self.form.finish == tiles.EXP else np.zeros(X.shape[0])
+        norms = self._norms(values) if self.form.finish == tiles.EXP2 else np.zeros(X.shape[0])
         return Points(values, norms.astype(dtype), center)
 
     def diag(self, points: Points) -> NDArray[np.float64]:
-        if self.form.finish == tiles.EXP:
+        if self.form.finish == tiles.EXP2:
             return np.ones(len(points))
         sums = self._self_sums(points.values) + self.form.shift
         if self.form.finish == tiles.POLY:
@@ -84,8 +86,8 @@ class SummedKernel(Kernel):
             sums = np.zeros((len(x), len(z)))
             for k in range(x.shape[1]):
                 sums += _combine(form, x[:, k, None], z[None, :, k])
-        if form.finish == tiles.EXP:
-            return np.exp(np.minimum(sums - self._norms(x)[:, None] - self._norms(z), 0.0))
+        if form.finish == tiles.EXP2:
+            return np.exp2(np.minimum(sums - self._norms(x)[:, None] - self._norms(z), 0.0))
         if form.finish == tiles.POLY:
             return (sums + form.shift) ** form.degree
         return np.tanh(sums + form.shift) if form.finish == tiles.TANH else sums
@@ -136,7 +138,7 @@ class SummedKernel(Kernel):
 
     def _dtype(self, X: Any, center: NDArray[np.float64] | None) -> type:
         """float32, unless a radial kernel's norms would leave too few digits for distances."""
-        if self.form.finish != tiles.EXP:
+        if self.form.finish != tiles.EXP2:
             return np.float32
         largest = max(
             (self._norms(chunk).max() for chunk in self._transformed_chunks(X, center)), default=0.0

@@ -14,7 +14,7 @@ from numba import njit
 # Operations summed over features.
 DOT, CHI2, MIN, JENSEN_SHANNON, POWER_MEAN = range(5)
 # Functions applied to the sum.
-IDENTITY, EXP, POLY, TANH = range(4)
+IDENTITY, EXP2, POLY, TANH = range(4)
 
 # Rows and columns of a tile: large enough for BLAS to run at speed, small enough for the L2 cache.
 DENSE_ROWS, DENSE_COLS = 256, 1024
@@ -30,24 +30,24 @@ inlined = njit(cache=True, nogil=True, fastmath=True, error_model="numpy", inlin
 
 _F1 = np.float32(1.0)
 _F2 = np.float32(2.0)
+_TWO_LOG2_E = np.float32(2.88539008)
 _TINY = np.float32(1e-30)
 
 
 @inlined
-def exp_float32(x):
-    """``exp(x)`` for x <= 88, relative error 1.1e-7 near zero and 3e-7 at -86; 1e-38 below -87."""
-    x = max(x, np.float32(-87.0))
-    n = np.floor(x * np.float32(1.44269504) + np.float32(0.5))
-    # ln 2 in two parts, so that the reduced argument keeps all its bits.
-    r = x - n * np.float32(0.693359375)
-    r = r - n * np.float32(-2.12194440e-4)
-    p = np.float32(1.9875691e-4)
-    p = p * r + np.float32(1.3981999e-3)
-    p = p * r + np.float32(8.3334519e-3)
-    p = p * r + np.float32(4.1665796e-2)
-    p = p * r + np.float32(1.6666665e-1)
-    p = p * r + np.float32(0.5)
-    p = p * r * r + r + _F1
+def exp2_float32(x):
+    """``2**x`` for x < 128, relative error 1e-7; 1e-38 below -126."""
+    x = max(x, np.float32(-126.0))
+    n = np.floor(x + np.float32(0.5))
+    # Best polynomial of its degree for 2**r in relative error, |r| <= 1/2, fitted by us: 1.9e-9.
+    r = x - n
+    p = np.float32(1.53458120e-4)
+    p = p * r + np.float32(1.33999314e-3)
+    p = p * r + np.float32(9.61848896e-3)
+    p = p * r + np.float32(5.55032878e-2)
+    p = p * r + np.float32(2.40226469e-1)
+    p = p * r + np.float32(6.93147206e-1)
+    p = p * r + _F1
     exponent = np.int32((np.int32(n) + np.int32(127)) << np.int32(23))
     return p * np.int32(exponent).view(np.float32)
 
@@ -71,12 +71,12 @@ def log2_float32(x):
 
 
 @jit
-def finish_exp(sums, norm_a, norms_b, out):
-    # Two passes: with float64 sums, one pass with both types ran at less than half the speed.
+def finish_exp2(sums, norm_a, norms_b, out):
+    # Two passes: one that does it all was slower, by a third with float64 sums.
     for c in range(out.size):
         out[c] = np.float32(sums[c] - norm_a - norms_b[c])
     for c in range(out.size):
-        out[c] = exp_float32(min(out[c], np.float32(0.0)))
+        out[c] = exp2_float32(min(out[c], np.float32(0.0)))
 
 
 @jit
@@ -93,15 +93,15 @@ def finish_tanh(sums, coef0, out):
     for c in range(out.size):
         # Beyond 9 tanh is 1 to float32 precision.
         x = np.float32(min(max(sums[c] + coef0, -9.0), 9.0))
-        e = exp_float32(_F2 * x)
+        e = exp2_float32(_TWO_LOG2_E * x)
         out[c] = (e - _F1) / (e + _F1)
 
 
 @jit
 def finish_row(finish, coef0, degree, sums, norm_a, norms_b, out):
     """Turn one row of sums into kernel values, written to ``out``."""
-    if finish == EXP:
-        finish_exp(sums, norm_a, norms_b, out)
+    if finish == EXP2:
+        finish_exp2(sums, norm_a, norms_b, out)
     elif finish == POLY:
         finish_poly(sums, coef0, degree, out)
     elif finish == TANH:
@@ -219,30 +219,47 @@ def add_jensen_shannon(v, at, dense, sums):
 @jit
 def add_power_mean(v, p, at, dense, sums):
     """Power mean with p < 0, from logarithms so that no power overflows."""
-    ln2 = np.float32(0.69314718)
     exponent = np.float32(p)
     log_v = log2_float32(np.float32(v))
     for k in range(sums.size):
         c = np.uint64(k)
         w = np.float32(dense[at + c])
         log_w = log2_float32(max(w, _TINY))
-        # ((v^p + w^p) / 2)^(1/p) = low * ((1 + e^u) / 2)^(1/p) with u = p log(high / low) <= 0. Near
+        # ((v^p + w^p) / 2)^(1/p) = low * ((1 + 2^u) / 2)^(1/p) with u = p log2(high / low) <= 0. Near
         # u = 0 the logarithm of the second factor is taken by its series, or nothing would be left.
         log_ratio = abs(log_v - log_w)
-        u = exponent * log_ratio * ln2
-        far = (log2_float32(_F1 + exp_float32(u)) - _F1) / exponent
-        u2 = u * u
-        series = np.float32(0.125) + u2 * (np.float32(-1 / 192) + u2 * np.float32(1 / 2880))
-        near = log_ratio * (np.float32(0.5) + u * series)
-        excess = near if u > np.float32(-0.5) else far
-        mean = exp_float32((min(log_v, log_w) + excess) * ln2)
+        u = exponent * log_ratio
+        far = (log2_float32(_F1 + exp2_float32(u)) - _F1) / exponent
+        z = u * np.float32(0.69314718)
+        z2 = z * z
+        series = np.float32(0.125) + z2 * (np.float32(-1 / 192) + z2 * np.float32(1 / 2880))
+        near = log_ratio * (np.float32(0.5) + z * series)
+        excess = near if z > np.float32(-0.5) else far
+        mean = exp2_float32(min(log_v, log_w) + excess)
         sums[c] += mean if w > np.float32(0.0) else np.float32(0.0)
+
+
+@inlined
+def set_dot4(v0, v1, v2, v3, at0, at1, at2, at3, dense, sums):
+    for k in range(sums.size):
+        c = np.uint64(k)
+        sums[c] = (
+            v0 * dense[at0 + c] + v1 * dense[at1 + c] + v2 * dense[at2 + c] + v3 * dense[at3 + c]
+        )
 
 
 @inlined
 def sum_dots(values, starts, dense, sums):
     """Dot products of one sparse row, four entries at a time: fewer passes over ``sums``."""
     k = 0
+    if values.size >= 4:
+        set_dot4(
+            values[0], values[1], values[2], values[3],
+            starts[0], starts[1], starts[2], starts[3], dense, sums,
+        )  # fmt: skip
+        k = 4
+    else:
+        sums[:] = 0.0
     while k + 4 <= values.size:
         add_dot4(
             values[k], values[k + 1], values[k + 2], values[k + 3],
@@ -257,10 +274,10 @@ def sum_dots(values, starts, dense, sums):
 @jit
 def sum_row(op, power, values, starts, dense, sums):
     """Sum the operation over the stored entries of one row, for a whole row of the tile."""
-    sums[:] = 0.0
     if op == DOT:
         sum_dots(values, starts, dense, sums)
         return
+    sums[:] = 0.0
     for k in range(values.size):
         if op == CHI2:
             add_chi2(values[k], starts[k], dense, sums)
@@ -326,7 +343,7 @@ def sparse_tiles(
     ``out`` (rows, m); with none it is written to ``block`` (rows, cols). Every operation here is
     zero when either value is zero, so only stored entries are visited.
     """
-    accumulate = coef.shape[1] > 0
+    n_products = coef.shape[1]
     max_width = SPARSE_COLS if n_features <= WIDE_FEATURES else SPARSE_COLS_WIDE
     place = np.full(n_features, -1, np.int64)
     values = np.empty(n_features, a_data.dtype)
@@ -342,6 +359,7 @@ def sparse_tiles(
         dense = np.empty(n_present * width, a_data.dtype)
         scatter_rows(b_data, b_indices, b_indptr, tile_cols, place, width, dense)
         tile_norms = norms_b[tile_cols]
+        column = coef[c0:c1, 0].copy() if n_products == 1 else np.empty(0)
         sums = sums_all[:width]
         for r0 in range(0, rows.size, SPARSE_ROWS):
             r1 = min(r0 + SPARSE_ROWS, rows.size)
@@ -353,9 +371,15 @@ def sparse_tiles(
                     values, starts,
                 )  # fmt: skip
                 sum_row(op, power, values[:count], starts[:count], dense, sums)
-                target = kernel[r - r0] if accumulate else block[r][c0:c1]
+                if n_products == 0:
+                    target = block[r][c0:c1]
+                else:
+                    target = kernel[0 if n_products == 1 else r - r0]
                 finish_row(finish, coef0, degree, sums[: c1 - c0], norms_a[row], tile_norms, target)
-            if accumulate:
+                if n_products == 1:
+                    # At once, while the row is in the innermost cache.
+                    out[r, 0] += dot_float64(target, column)
+            if n_products > 1:
                 add_products(kernel, coef[c0:c1], out[r0:r1])
         forget_features(b_indices, b_indptr, tile_cols, place)
 
@@ -407,20 +431,29 @@ def add_stored_rows(store, slots, coef, columns, out):
 
 
 @jit
-def mirror_square(matrix, r0, r1, c0, c1):
-    for c in range(c0, c1):
-        for r in range(r0, r1):
-            matrix[c, r] = matrix[r, c]
+def copy_stored_rows(store, slots, columns, out):
+    """``out = store[slots][:, columns]``, leaving out rows whose slot is negative."""
+    for r in range(slots.size):
+        if slots[r] >= 0:
+            row, target = store[slots[r]], out[r]
+            for c in range(columns.size):
+                target[c] = row[columns[c]]
 
 
 @jit
-def mirror_strip(matrix, start, stop):
-    """Copy the strictly lower part of rows ``start:stop`` to its transposed place.
-
-    Squares of this side fit the L1 cache and its page table, whatever the length of a row.
-    """
+def store_columns(block, slots, first, store):
+    """``store[slots, first:...] = block.T``, in squares that stay in cache."""
     side = 32
-    for r0 in range(start, stop, side):
-        r1 = min(r0 + side, stop)
-        for c0 in range(0, r1, side):
-            mirror_square(matrix, max(r0, c0), r1, c0, min(c0 + side, r0 + 1))
+    for k0 in range(0, slots.size, side):
+        for r0 in range(0, block.shape[0], side):
+            for k in range(k0, min(k0 + side, slots.size)):
+                row = store[slots[k]]
+                for r in range(r0, min(r0 + side, block.shape[0])):
+                    row[first + r] = block[r, k]
+
+
+@jit
+def write_rows(block, rows, out):
+    """``out[rows] = block``, in its first columns."""
+    for r in range(rows.size):
+        out[rows[r], : block.shape[1]] = block[r]

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from widemargin.kernels import Index
 from widemargin.solvers.box_qp_fast import optimise_pairs
-from widemargin.solvers.gram import Gram, WorkingMatrix
+from widemargin.solvers.gram import Gram
+from widemargin.solvers.working import WorkingMatrix
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -374,7 +375,7 @@ class _State:
         while True:
             max_moves = int(min(call_moves, spare_moves))
             n_moves, violation = optimise_pairs(
-                self.intercept, self.working.matrix, diag, lower, upper, tol, max_moves,
+                self.intercept, self.working.tiles, diag, lower, upper, tol, max_moves,
                 gradient, coef,
             )  # fmt: skip
             self.n_iter += n_moves

@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 
 BLOCK = 256
+SQUARE = 32
 _BLOCKED = np.float32(1e30)  # Added to the gradient of a variable that cannot move that way.
 _ZERO = np.float32(0.0)
 _TWO = np.float32(2.0)
@@ -127,30 +128,47 @@ def locate_gain(tied, gradient, no_rise, no_fall, row_i, diag, gradient_i, diag_
 
 
 @jit
-def select_partner(tied, i, gradient, no_rise, no_fall, row_i, diag):
+def tile_of(row, col):
+    """Where the tile at a place of the square grid is stored.
+
+    Tiles are numbered ring by ring, so a matrix that grows to the right and downwards leaves the
+    tiles it has where they are.
+    """
+    if row >= col:
+        return row * row + col
+    return col * col + col + 1 + row
+
+
+@jit
+def select_partner(tied, i, tiles, gradient, no_rise, no_fall, diag):
     """Index of the variable that gains most when moved together with ``i``, -1 if none gains."""
-    n = gradient.size
+    n, side = gradient.size, tiles.shape[2]
     best, best_block = np.int32(0), -1
-    for start in range(0, n, BLOCK):
-        stop = min(start + BLOCK, n)
-        if tied:
-            key = best_fall(
-                gradient[start:stop], no_fall[start:stop], row_i[start:stop], diag[start:stop],
-                gradient[i], diag[i],
-            )  # fmt: skip
-        else:
-            key = best_free_move(
-                gradient[start:stop], no_rise[start:stop], no_fall[start:stop],
-                row_i[start:stop], diag[start:stop], gradient[i], diag[i],
-            )  # fmt: skip
-        if key > best:
-            best, best_block = key, start
+    for first in range(0, n, side):
+        row_i = tiles[tile_of(i // side, first // side), i % side]
+        for start in range(first, min(first + side, n), BLOCK):
+            stop = min(start + BLOCK, first + side, n)
+            part = row_i[start - first : stop - first]
+            if tied:
+                key = best_fall(
+                    gradient[start:stop], no_fall[start:stop], part, diag[start:stop],
+                    gradient[i], diag[i],
+                )  # fmt: skip
+            else:
+                key = best_free_move(
+                    gradient[start:stop], no_rise[start:stop], no_fall[start:stop],
+                    part, diag[start:stop], gradient[i], diag[i],
+                )  # fmt: skip
+            if key > best:
+                best, best_block = key, start
     if best_block < 0:
         return -1
-    stop = min(best_block + BLOCK, n)
+    at = best_block % side
+    stop = min(best_block + BLOCK, best_block - at + side, n)
+    row_i = tiles[tile_of(i // side, best_block // side), i % side]
     return best_block + locate_gain(
         tied, gradient[best_block:stop], no_rise[best_block:stop], no_fall[best_block:stop],
-        row_i[best_block:stop], diag[best_block:stop], gradient[i], diag[i],
+        row_i[at : at + stop - best_block], diag[best_block:stop], gradient[i], diag[i],
     )  # fmt: skip
 
 
@@ -203,12 +221,11 @@ def mark_bounds(k, coef, lower, upper, no_rise, no_fall):
 
 
 @jit
-def pair_steps(tied, i, j, matrix, diag, lower, upper, gradient, coef):
+def pair_steps(tied, i, j, k_ij, diag, lower, upper, gradient, coef):
     """Steps of variables i and j that minimise the objective over the pair (or over i alone)."""
     low_i, high_i = lower[i] - coef[i], upper[i] - coef[i]
     low_j, high_j = lower[j] - coef[j], upper[j] - coef[j]
     g_i, g_j = np.float64(gradient[i]), np.float64(gradient[j])
-    k_ij = np.float64(matrix[i, j])
     if i == j:
         return clip(-g_i / max(np.float64(diag[i]), 1e-12), low_i, high_i), 0.0
     if not tied:
@@ -219,7 +236,25 @@ def pair_steps(tied, i, j, matrix, diag, lower, upper, gradient, coef):
 
 
 @jit
-def optimise_pairs(tied, matrix, diag, lower, upper, tol, max_updates, gradient, coef):
+def apply_moves(i, step_i, j, step_j, tiles, no_rise, no_fall, gradient, lows, highs):
+    """Bring the gradient, and the extremes of each of its blocks, up to date after a pair move."""
+    n, side = gradient.size, tiles.shape[2]
+    b = 0
+    for first in range(0, n, side):
+        row_i = tiles[tile_of(i // side, first // side), i % side]
+        row_j = tiles[tile_of(j // side, first // side), j % side]
+        for start in range(first, min(first + side, n), BLOCK):
+            stop = min(start + BLOCK, first + side, n)
+            lows[b], highs[b] = update_gradient(
+                step_i, row_i[start - first : stop - first],
+                step_j, row_j[start - first : stop - first],
+                no_rise[start:stop], no_fall[start:stop], gradient[start:stop],
+            )  # fmt: skip
+            b += 1
+
+
+@jit
+def optimise_pairs(tied, tiles, diag, lower, upper, tol, max_updates, gradient, coef):
     """Minimise ``0.5 b'Kb - p'b`` over ``lower <= b <= upper`` by exact moves of pairs.
 
     With ``tied`` the sum of b is held (the dual of an SVM with intercept), without it is free. The
@@ -229,7 +264,7 @@ def optimise_pairs(tied, matrix, diag, lower, upper, tol, max_updates, gradient,
     ========  ===========  ==========================================
     symbol    variable     shape
     ========  ===========  ==========================================
-    K         matrix       (n or more, n or more) float32, symmetric
+    K         tiles        square tiles, float32, see `tile_of`
     b         coef         (n,) float64, updated in place
     Kb - p    gradient     (n,) float32, updated in place
     ========  ===========  ==========================================
@@ -238,14 +273,15 @@ def optimise_pairs(tied, matrix, diag, lower, upper, tol, max_updates, gradient,
     ``tied``, both are taken against zero), or after ``max_updates`` moves. Returns the number of
     moves and the violation.
     """
-    n = gradient.size
+    n, side = gradient.size, tiles.shape[2]
     no_rise, no_fall = np.empty(n, np.float32), np.empty(n, np.float32)
     for k in range(n):
         mark_bounds(k, coef, lower, upper, no_rise, no_fall)
-    n_blocks = (n + BLOCK - 1) // BLOCK
+    starts = block_starts(n, side)
+    n_blocks = starts.size - 1
     lows, highs = np.empty(n_blocks, np.int32), np.empty(n_blocks, np.int32)
     for b in range(n_blocks):
-        start, stop = b * BLOCK, min((b + 1) * BLOCK, n)
+        start, stop = starts[b], starts[b + 1]
         lows[b], highs[b] = find_extremes(
             gradient[start:stop], no_rise[start:stop], no_fall[start:stop]
         )
@@ -259,79 +295,108 @@ def optimise_pairs(tied, matrix, diag, lower, upper, tol, max_updates, gradient,
         if violation < tol or n_updates >= max_updates:
             break
         if tied or -low >= high:
-            start, stop = low_block * BLOCK, min((low_block + 1) * BLOCK, n)
+            start, stop = starts[low_block], starts[low_block + 1]
             i = start + locate_rise(gradient[start:stop], no_rise[start:stop], lows[low_block])
         else:
-            start, stop = high_block * BLOCK, min((high_block + 1) * BLOCK, n)
+            start, stop = starts[high_block], starts[high_block + 1]
             i = start + locate_fall(gradient[start:stop], no_fall[start:stop], highs[high_block])
-        row_i = matrix[i][:n]
-        j = select_partner(tied, i, gradient, no_rise, no_fall, row_i, diag)
+        j = select_partner(tied, i, tiles, gradient, no_rise, no_fall, diag)
         if j < 0:
             if tied:
                 break
             j = i
-        step_i, step_j = pair_steps(tied, i, j, matrix, diag, lower, upper, gradient, coef)
+        k_ij = np.float64(tiles[tile_of(i // side, j // side), i % side, j % side])
+        step_i, step_j = pair_steps(tied, i, j, k_ij, diag, lower, upper, gradient, coef)
         if step_i == 0.0 and step_j == 0.0:
             break
         coef[i] = move_within(coef[i], step_i, lower[i], upper[i])
         coef[j] = move_within(coef[j], step_j, lower[j], upper[j])
         mark_bounds(i, coef, lower, upper, no_rise, no_fall)
         mark_bounds(j, coef, lower, upper, no_rise, no_fall)
-        row_j, s, t = matrix[j][:n], np.float32(step_i), np.float32(step_j)
-        for b in range(n_blocks):
-            start, stop = b * BLOCK, min((b + 1) * BLOCK, n)
-            lows[b], highs[b] = update_gradient(
-                s, row_i[start:stop], t, row_j[start:stop],
-                no_rise[start:stop], no_fall[start:stop], gradient[start:stop],
-            )  # fmt: skip
+        apply_moves(
+            i, np.float32(step_i), j, np.float32(step_j), tiles, no_rise, no_fall, gradient,
+            lows, highs,
+        )  # fmt: skip
         n_updates += 1
     return n_updates, violation
 
 
 @jit
-def compact_matrix(buffer, side, kept):
-    """Keep the given rows and columns (ascending) of a square matrix; its side becomes their number.
-
-    The matrix lies row by row at the start of ``buffer``. Every entry moves towards the start, so
-    going forward never overwrites what is still needed.
-    """
-    n = kept.size
-    for r in range(n):
-        source, target = kept[r] * side, r * n
-        for c in range(n):
-            buffer[target + c] = buffer[source + kept[c]]
+def block_starts(n, side):
+    """Where the blocks of the passes begin: none reaches from one tile into the next."""
+    starts = [0]
+    for first in range(0, n, side):
+        for start in range(first, min(first + side, n), BLOCK):
+            starts.append(min(start + BLOCK, first + side, n))
+    return np.array(starts)
 
 
 @jit
-def widen_matrix(buffer, side, new_side):
-    """Lay the rows of a square matrix ``new_side`` apart, last row first so that none is lost."""
-    row = np.empty(side, buffer.dtype)
-    for r in range(side - 1, -1, -1):
-        row[:] = buffer[r * side : (r + 1) * side]
-        buffer[r * new_side : r * new_side + side] = row
+def store_block(block, first_row, cols, is_new, tiles):
+    """Store kernel values between the slots from ``first_row`` on, of one tile, and slots ``cols``.
+
+    Between two new slots, an entry is taken where the row comes first, its mirror image elsewhere:
+    every entry is written once, so the order in which threads finish does not matter.
+    """
+    n, side = block.shape[0], tiles.shape[2]
+    first_col, last_col = cols[0], cols[-1]
+    in_one_tile = first_col // side == last_col // side
+    if in_one_tile and last_col - first_col + 1 == cols.size and first_row + n <= first_col:
+        store_rectangle(block, first_row, first_col, tiles)
+        return
+    tile_row = first_row // side
+    for k in range(cols.size):
+        col = cols[k]
+        across, down = tile_of(tile_row, col // side), tile_of(col // side, tile_row)
+        for r in range(n):
+            row = first_row + r
+            if not is_new[row] or row <= col:
+                at = row - tile_row * side
+                tiles[across, at, col % side] = block[r, k]
+                tiles[down, col % side, at] = block[r, k]
 
 
 @jit
-def add_matvec(matrix, cols, change, start, stop, out):
-    """``out[start:stop] += matrix[start:stop, cols] @ change`` for a symmetric matrix.
+def store_rectangle(block, first_row, first_col, tiles):
+    """`store_block` for adjacent columns that all come after the rows: everything is written."""
+    side = tiles.shape[2]
+    tile_row, tile_col = first_row // side, first_col // side
+    row, col = first_row % side, first_col % side
+    n_rows, n_cols = block.shape
+    across, down = tiles[tile_of(tile_row, tile_col)], tiles[tile_of(tile_col, tile_row)]
+    for r in range(n_rows):
+        across[row + r, col : col + n_cols] = block[r]
+    # In squares, so that the lines they touch stay in cache.
+    for k0 in range(0, n_cols, SQUARE):
+        for r0 in range(0, n_rows, SQUARE):
+            for k in range(k0, min(k0 + SQUARE, n_cols)):
+                for r in range(r0, min(r0 + SQUARE, n_rows)):
+                    down[col + k, row + r] = block[r, k]
 
-    Reads the rows ``cols`` in place of columns, four at a time, in pieces that stay in cache.
+
+@jit
+def add_matvec(tiles, cols, change, start, stop, out):
+    """``out[start:stop] += K[start:stop, cols] @ change``, for slots of one column of tiles.
+
+    Reads the rows ``cols`` in place of columns, four at a time.
     """
-    piece = 2048
-    for s in range(start, stop, piece):
-        e = min(s + piece, stop)
-        target = out[s:e]
-        k = 0
-        while k + 4 <= cols.size:
-            add_rows4(
-                matrix[cols[k]][s:e], matrix[cols[k + 1]][s:e],
-                matrix[cols[k + 2]][s:e], matrix[cols[k + 3]][s:e],
-                change[k], change[k + 1], change[k + 2], change[k + 3], target,
-            )  # fmt: skip
-            k += 4
-        while k < cols.size:
-            add_row(matrix[cols[k]][s:e], change[k], target)
-            k += 1
+    side = tiles.shape[2]
+    column, s, e = start // side, start % side, start % side + stop - start
+    target = out[start:stop]
+    k = 0
+    while k + 4 <= cols.size:
+        c0, c1, c2, c3 = cols[k], cols[k + 1], cols[k + 2], cols[k + 3]
+        add_rows4(
+            tiles[tile_of(c0 // side, column), c0 % side][s:e],
+            tiles[tile_of(c1 // side, column), c1 % side][s:e],
+            tiles[tile_of(c2 // side, column), c2 % side][s:e],
+            tiles[tile_of(c3 // side, column), c3 % side][s:e],
+            change[k], change[k + 1], change[k + 2], change[k + 3], target,
+        )  # fmt: skip
+        k += 4
+    while k < cols.size:
+        add_row(tiles[tile_of(cols[k] // side, column), cols[k] % side][s:e], change[k], target)
+        k += 1
 
 
 @jit
