@@ -16,11 +16,13 @@ class Workers:
     """A fixed number of threads that share a loop over ``range(n)``.
 
     Obtain one from `open_workers`. The pieces of a loop are disjoint, so the result does not depend
-    on the number of threads.
+    on the number of threads. ``failed`` becomes true when a loop ends by an error or Ctrl-C: a long
+    piece that is still running may look at it and give up.
     """
 
     def __init__(self, n_threads: int, pool: ThreadPoolExecutor | None) -> None:
         self.n_threads = n_threads
+        self.failed = False
         self._pool = pool
 
     def run(self, n: int, task: Callable[[int, int], object], grain: int = 256) -> None:
@@ -38,6 +40,9 @@ class Workers:
         try:
             for future in futures:
                 future.result()
+        except BaseException:
+            self.failed = True
+            raise
         finally:
             # After an error or Ctrl-C no thread may still write to arrays the caller is leaving.
             for future in futures:

@@ -1,9 +1,8 @@
 """The exact kernel SVM as a scikit-learn classifier."""
 
 import os
-import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,8 +27,8 @@ from widemargin.problem import (
 )
 from widemargin.progress import ProgressLine
 from widemargin.solvers.active_set import finish_exactly
-from widemargin.solvers.box_qp import Limits, Progress, Result, solve_box_qp
-from widemargin.solvers.gram import make_grams
+from widemargin.solvers.box_qp import Limits, Progress, Result
+from widemargin.solvers.many import Task, solve_tasks
 from widemargin.validation import (
     check_choice,
     check_integer,
@@ -95,7 +94,8 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         1 for a progress line, 2 for a line every round.
     callback : callable or None, default=None
         Called after every round with a record of the progress; see
-        `widemargin.solvers.box_qp.Progress`. Raise an exception in it to abandon the fit.
+        `widemargin.solvers.box_qp.Progress`. Raise an exception in it to abandon the fit. When there
+        are many binary problems several are under way, but one thread at a time calls.
 
     Attributes
     ----------
@@ -350,59 +350,56 @@ class KernelSVC(ClassifierMixin, BaseEstimator):
         check_kernel_range(kernel, kernel.diag(points))
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         starts = self._warm_starts(problem, len(subproblems))
-        display = ProgressLine(len(subproblems), self.verbose) if self.verbose else None
-        began = time.perf_counter()
-        results = []
+        tasks = [
+            Task(sub.index, sub.y, self.C * problem.weights[sub.index], start)
+            for sub, start in zip(subproblems, starts, strict=True)
+        ]
+        display = ProgressLine(len(tasks), self.verbose) if self.verbose else None
         with open_workers(self.n_jobs) as workers:
-            grams = make_grams(kernel, points, workers, [s.index for s in subproblems], budget // 2)
-            for p, (sub, gram) in enumerate(zip(subproblems, grams, strict=True)):
-                upper = self.C * problem.weights[sub.index]
-                seconds = time.perf_counter() - began
-                result = solve_box_qp(
-                    gram,
-                    sub.y,
-                    upper,
-                    intercept=self.fit_intercept,
-                    limits=self._limits(budget // 2, seconds),
-                    start=None if starts is None else starts[p],
-                    seed=seed,
-                    callback=self._listener(p, display),
-                )
-                ended = result.stop_reason in ("converged", "stalled")
-                if ended and is_small(problem.X[sub.index]):
-                    result = finish_exactly(
-                        _exact_matrix(kernel, problem.X, sub.index), sub.y, upper,
-                        intercept=self.fit_intercept, tol=self.tol, result=result,
-                    )  # fmt: skip
-                results.append(result)
+            results = solve_tasks(
+                kernel, points, tasks, workers, intercept=self.fit_intercept,
+                limits=Limits(self.tol, self.max_iter, self.max_time, budget), seed=seed,
+                callback=self._listener(display),
+            )  # fmt: skip
         if display:
             display.close()
-        return results
+        return [
+            self._polish(kernel, problem.X, task, result)
+            for task, result in zip(tasks, results, strict=True)
+        ]
 
-    def _limits(self, cache_bytes: int, seconds_used: float) -> Limits:
-        left = None if self.max_time is None else max(self.max_time - seconds_used, 0.0)
-        return Limits(self.tol, self.max_iter, left, cache_bytes)
+    def _polish(self, kernel: Kernel, X: Any, task: Task, result: Result) -> Result:
+        """Finish a small problem to the precision of float64."""
+        ended = result.stop_reason in ("converged", "stalled")
+        if not (ended and is_small(X[task.index])):
+            return result
+        return finish_exactly(
+            _exact_matrix(kernel, X, task.index), task.y, task.upper,
+            intercept=self.fit_intercept, tol=self.tol, result=result,
+        )  # fmt: skip
 
-    def _listener(
-        self, problem: int, display: ProgressLine | None
-    ) -> Callable[[Progress], object] | None:
-        if display is None:
-            return self.callback
+    def _listener(self, display: ProgressLine | None) -> Callable[[int, Progress], object] | None:
+        if display is None and self.callback is None:
+            return None
 
-        def listen(state: Progress) -> None:
-            display.show(problem, state)
+        def listen(problem: int, state: Progress) -> None:
+            if display is not None:
+                display.show(problem, state)
             if self.callback is not None:
                 self.callback(state)
 
         return listen
 
-    def _warm_starts(self, problem: Problem, n_problems: int) -> list[NDArray[np.float64]] | None:
+    def _warm_starts(
+        self, problem: Problem, n_problems: int
+    ) -> Sequence[NDArray[np.float64] | None]:
         state = getattr(self, "_warm_state", None) if self.warm_start else None
+        cold = [None] * n_problems
         if state is None:
-            return None
+            return cold
         labels, coefs = state
         fits = np.array_equal(labels, problem.labels) and len(coefs) == n_problems
-        return coefs if fits else None
+        return coefs if fits else cold
 
     def _keep(
         self,

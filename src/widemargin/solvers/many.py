@@ -1,0 +1,90 @@
+"""Several binary problems on the same points, one after another or side by side."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from threading import Lock
+
+from widemargin.kernels import Index, Kernel, Points
+from widemargin.parallel import Workers
+from widemargin.solvers.box_qp import FloatArray, Limits, Progress, Result, solve_box_qp
+from widemargin.solvers.gram import make_grams
+
+#: Problems per thread from which each thread solves problems of its own.
+SIDE_BY_SIDE = 2
+
+
+@dataclass(frozen=True)
+class Task:
+    """One binary problem: which points, their labels and bounds, and where to begin."""
+
+    index: Index
+    y: FloatArray
+    upper: FloatArray
+    start: FloatArray | None = None
+
+
+class SolveInterruptedError(Exception):
+    """Ends a problem because another one failed, or the user pressed Ctrl-C."""
+
+
+def solve_tasks(
+    kernel: Kernel,
+    points: Points,
+    tasks: list[Task],
+    workers: Workers,
+    *,
+    intercept: bool,
+    limits: Limits,
+    seed: int = 0,
+    callback: Callable[[int, Progress], object] | None = None,
+) -> list[Result]:
+    """Solve all tasks; see `solve_box_qp`.
+
+    Threads share the work of one problem, or, where there are many, take a problem each: small
+    problems do not keep several threads busy. ``limits`` hold for all tasks together, the number of
+    moves for each. ``callback`` is given the number of the task too, by one thread at a time.
+    """
+    began = time.perf_counter()
+    n = len(points)
+    share_rows = len(tasks) > 1 and all(len(task.index) == n for task in tasks)
+    side_by_side = not share_rows and len(tasks) >= SIDE_BY_SIDE * workers.n_threads > SIDE_BY_SIDE
+    n_parts = workers.n_threads if side_by_side else 1
+    helpers = Workers(1, None) if side_by_side else workers
+    limits = replace(limits, cache_bytes=limits.cache_bytes // n_parts)
+    results: dict[int, Result] = {}
+    lock = Lock()
+
+    def listen(t: int, progress: Progress) -> None:
+        if workers.failed:
+            raise SolveInterruptedError
+        if callback is not None:
+            with lock:
+                callback(t, progress)
+
+    def solve_some(first: int, last: int) -> None:
+        indices = [task.index for task in tasks[first:last]]
+        grams = make_grams(kernel, points, helpers, indices, limits.cache_bytes // 2)
+        for t, gram in zip(range(first, last), grams, strict=True):
+            results[t] = solve_box_qp(
+                gram,
+                tasks[t].y,
+                tasks[t].upper,
+                intercept=intercept,
+                limits=_remaining(limits, time.perf_counter() - began),
+                start=tasks[t].start,
+                seed=seed,
+                callback=lambda progress, t=t: listen(t, progress),  # type: ignore[misc]
+            )
+
+    if side_by_side:
+        workers.run(len(tasks), solve_some, grain=1)
+    else:
+        solve_some(0, len(tasks))
+    return [results[t] for t in range(len(tasks))]
+
+
+def _remaining(limits: Limits, seconds_used: float) -> Limits:
+    """Limits of one problem: half of the memory is for kept rows, half for the working matrix."""
+    left = None if limits.max_time is None else max(limits.max_time - seconds_used, 0.0)
+    return replace(limits, max_time=left, cache_bytes=limits.cache_bytes // 2)
