@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "DCSVC": "widemargin.estimators.dc_svc",
     "KernelSVC": "widemargin.estimators.kernel_svc",
     "save": "widemargin.estimators.persistence",
     "load": "widemargin.estimators.persistence",
 }
-_MODULES = ("datasets", "kernels")
+_MODULES = ("datasets", "kernels", "plotting")
 
-__all__ = ["KernelSVC", "__version__", "datasets", "kernels", "load", "save"]
+__all__ = ["DCSVC", "KernelSVC", "__version__", "datasets", "kernels", "load", "plotting", "save"]
 
 if TYPE_CHECKING:
-    from widemargin import datasets, kernels
+    from widemargin import datasets, kernels, plotting
+    from widemargin.estimators.dc_svc import DCSVC
     from widemargin.estimators.kernel_svc import KernelSVC
     from widemargin.estimators.persistence import load, save
 

@@ -16,6 +16,8 @@ _NUMBERS: dict[str, type] = {
     "C": float, "degree": int, "coef0": float, "tol": float, "max_iter": int, "max_time": float,
     "n_jobs": int, "random_state": int,
 }  # fmt: skip
+_DC_NUMBERS = ("n_clusters", "n_levels", "stop_level", "sample_size")
+_ESTIMATORS = ("KernelSVC", "DCSVC")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -67,7 +69,7 @@ def _add_demo(commands: Any) -> None:
 def _add_train(commands: Any) -> None:
     train = commands.add_parser(
         "train", help="fit a classifier to a file", description=
-        "Fit a KernelSVC to FILE (svmlight/LIBSVM text, .csv, .tsv or .npz) and write a model file.",
+        "Fit a classifier to FILE (svmlight/LIBSVM text, .csv, .tsv or .npz) and write a model file.",
     )  # fmt: skip
     train.add_argument("file", metavar="FILE", type=Path)
     train.add_argument("-o", "--output", metavar="MODEL", type=Path, required=True)
@@ -83,11 +85,22 @@ def _add_train(commands: Any) -> None:
     train.add_argument(
         "--fit-intercept", "--fit_intercept", action=argparse.BooleanOptionalAction, default=None
     )
+    train.add_argument("--estimator", choices=_ESTIMATORS, default="KernelSVC")
     for name, kind in _NUMBERS.items():
-        flags = list(dict.fromkeys([f"--{name.replace('_', '-')}", f"--{name}"]))
-        train.add_argument(*flags, type=kind, default=None)
+        train.add_argument(*_flags(name), type=kind, default=None)
+    divide = train.add_argument_group("divide and conquer (--estimator DCSVC)")
+    for name in _DC_NUMBERS:
+        divide.add_argument(*_flags(name), type=int, default=None)
+    divide.add_argument("--combine", choices=("early", "naive", "bcm"), default=None)
+    for name in ("adaptive", "refine"):
+        divide.add_argument(f"--{name}", action=argparse.BooleanOptionalAction, default=None)
     train.add_argument("--quiet", "-q", action="store_true", help="no progress, no summary")
     train.set_defaults(run=_run_train)
+
+
+def _flags(name: str) -> list[str]:
+    """An option with hyphens, as is the custom, and as the parameter is spelt."""
+    return list(dict.fromkeys([f"--{name.replace('_', '-')}", f"--{name}"]))
 
 
 def _add_predict(commands: Any) -> None:
@@ -121,21 +134,32 @@ def _run_demo(args: argparse.Namespace) -> None:
 
 
 def _run_train(args: argparse.Namespace) -> None:
+    import widemargin
     from widemargin.data_files import read_table
-    from widemargin.estimators.kernel_svc import KernelSVC
-    from widemargin.estimators.persistence import save
 
+    estimator = getattr(widemargin, args.estimator)
+    names = set(estimator().get_params(deep=False))
+    foreign = [
+        name for name in (*_DC_NUMBERS, "combine", "adaptive", "refine")
+        if name not in names and getattr(args, name) is not None
+    ]  # fmt: skip
+    if foreign:
+        raise ValueError(
+            f"--{foreign[0].replace('_', '-')}: {args.estimator} has no such parameter; add "
+            "--estimator DCSVC"
+        )
+    if args.libsvm and args.estimator != "KernelSVC":
+        raise ValueError("--libsvm: only a KernelSVC can be written as a model of LIBSVM")
     table = read_table(args.file, label=args.label)
     if table.y is None:
         raise ValueError(f"{args.file}: the file has no labels to learn from")
-    names = set(KernelSVC().get_params(deep=False))
     params = {k: v for k, v in vars(args).items() if k in names and v is not None}
-    model = KernelSVC(**params, verbose=0 if args.quiet else 1)
+    model = estimator(**params, verbose=0 if args.quiet else 1)
     model.fit(_name_columns(table.X, table.feature_names), table.y)
     if args.libsvm:
         model.to_libsvm(args.output)
     else:
-        save(model, args.output)
+        widemargin.save(model, args.output)
     if not args.quiet:
         print(format_model(model))
         print(f"written to {args.output}")
@@ -195,7 +219,7 @@ def _format_answer(answer: Any) -> str:
 
 
 def format_model(model: Any) -> str:
-    """Readable summary of a fitted `KernelSVC`."""
+    """Readable summary of a fitted classifier."""
     kernel = model.kernel_.name
     params = ", ".join(f"{k}={v:g}" for k, v in model.kernel_.params().items())
     classes = ", ".join(map(str, model.classes_[:10])) + (
@@ -213,8 +237,44 @@ def format_model(model: Any) -> str:
         "pair moves": f"{int(np.sum(model.n_iter_)):,}",
         "stopped": model.stop_reason_,
     }
+    if hasattr(model, "levels_"):
+        rows["level"] = f"{model.level_} ({_clusters(model)})"
     width = max(map(len, rows))
-    return "\n".join(f"{name.ljust(width)}  {value}" for name, value in rows.items())
+    lines = [f"{name.ljust(width)}  {value}" for name, value in rows.items()]
+    return "\n".join([*lines, *_level_table(model)])
+
+
+def _clusters(model: Any) -> str:
+    n_clusters = len(model.cluster_intercepts_)
+    return "the whole problem" if model.level_ == 0 else f"{n_clusters:,} clusters, {model.combine}"
+
+
+def _level_table(model: Any) -> list[str]:
+    """What happened at each level, if there are any."""
+    records = getattr(model, "levels_", [])
+    if not records:
+        return []
+    head = [
+        "level",
+        "clusters",
+        "largest",
+        "support vectors",
+        "objective",
+        "cluster (s)",
+        "solve (s)",
+    ]
+    body = [
+        [
+            f"{r.level}", f"{r.n_clusters:,}", f"{r.largest_cluster:,}", f"{r.n_support:,}",
+            f"{r.objective:.6g}", f"{r.clustering_seconds:.2f}", f"{r.solving_seconds:.2f}",
+        ]
+        for r in records
+    ]  # fmt: skip
+    widths = [max(len(row[i]) for row in [head, *body]) for i in range(len(head))]
+    return [
+        "",
+        *("  ".join(c.rjust(w) for c, w in zip(row, widths, strict=True)) for row in [head, *body]),
+    ]
 
 
 def _per_class(counts: Any) -> str:

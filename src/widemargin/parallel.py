@@ -3,10 +3,11 @@
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from itertools import pairwise
 from numbers import Integral
+from threading import Lock
 
 from joblib import cpu_count
 from threadpoolctl import ThreadpoolController
@@ -79,11 +80,35 @@ def count_threads(n_jobs: int | None) -> int:
     return int(n_jobs) if n_jobs > 0 else max(1, cpu_count() + 1 + int(n_jobs))
 
 
+class _SingleBlas:
+    """Holds BLAS to one thread while any thread is inside; the last one out restores it."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._n_inside = 0
+        self._limit = ExitStack()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._n_inside == 0:
+                self._limit.enter_context(_blas_controller().limit(limits=1, user_api="blas"))
+            self._n_inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._n_inside -= 1
+            if self._n_inside == 0:
+                self._limit.close()
+
+
+_single_blas = _SingleBlas()
+
+
 @contextmanager
 def open_workers(n_jobs: int | None) -> Iterator[Workers]:
     """Threads for the body of a ``with``; BLAS is held to one thread meanwhile."""
     n_threads = count_threads(n_jobs)
-    with _blas_controller().limit(limits=1, user_api="blas"):
+    with _single_blas:
         if n_threads == 1:
             yield Workers(1, None)
         else:

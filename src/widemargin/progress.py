@@ -1,43 +1,43 @@
-"""A one-line progress display for long fits."""
+"""One-line progress displays for long fits."""
 
 import sys
 import time
 from typing import TextIO
 
 from widemargin.solvers.box_qp import Progress
+from widemargin.solvers.divide import LevelProgress
 
 #: Seconds between two updates of the line.
 REFRESH_SECONDS = 0.2
 
 
-class ProgressLine:
-    """Shows the state of a fit on one line of a terminal, or as a few lines of a log.
+class _Line:
+    """One line of a terminal that is written over, or a few lines of a log.
 
     Parameters
     ----------
-    n_problems : int
-        Binary problems in the fit.
     verbose : int
-        1 for one updated line, 2 and more for a line every round.
+        1 for one updated line, 2 and more for a line at every event.
     stream : file, optional
         Where to write; standard error if not given.
     """
 
-    def __init__(self, n_problems: int, verbose: int, stream: TextIO | None = None) -> None:
-        self.n_problems = n_problems
+    def __init__(self, verbose: int, stream: TextIO | None = None) -> None:
         self.verbose = verbose
         self.stream = sys.stderr if stream is None else stream
         self._began = time.perf_counter()
         self._shown = -REFRESH_SECONDS
         self._width = 0
 
-    def show(self, problem: int, state: Progress) -> None:
-        """Report one round of the binary problem number ``problem``."""
+    def _is_due(self) -> bool:
+        """Whether to write something now."""
         seconds = time.perf_counter() - self._began
         if self.verbose < 2 and seconds - self._shown < REFRESH_SECONDS:
-            return
+            return False
         self._shown = seconds
-        text = describe(problem, self.n_problems, state, seconds)
+        return True
+
+    def _write(self, text: str) -> None:
         if self.verbose < 2 and self.stream.isatty():
             self.stream.write("\r" + text.ljust(self._width))
             self._width = len(text)
@@ -52,6 +52,42 @@ class ProgressLine:
             self.stream.flush()
 
 
+class ProgressLine(_Line):
+    """Shows the state of a fit of one or several binary problems.
+
+    Parameters
+    ----------
+    n_problems : int
+        Binary problems in the fit.
+    verbose, stream
+        How often and where to write.
+    """
+
+    def __init__(self, n_problems: int, verbose: int, stream: TextIO | None = None) -> None:
+        super().__init__(verbose, stream)
+        self.n_problems = n_problems
+
+    def show(self, problem: int, state: Progress) -> None:
+        """Report one round of the binary problem number ``problem``."""
+        if self._is_due():
+            seconds = time.perf_counter() - self._began
+            self._write(describe(problem, self.n_problems, state, seconds))
+
+
+class LevelLine(_Line):
+    """Shows the state of a divide-and-conquer fit; every level ends with a line of its own."""
+
+    def show(self, state: LevelProgress) -> None:
+        """Report a solved cluster, or a round on the whole problem."""
+        if state.n_done == state.n_clusters:
+            self._is_due()
+            self._write(describe_level(state))
+            self.close()
+            self._width = 0
+        elif self._is_due():
+            self._write(describe_level(state))
+
+
 def describe(problem: int, n_problems: int, state: Progress, seconds: float) -> str:
     """One line of text for the state of a fit."""
     which = f"problem {problem + 1}/{n_problems}  " if n_problems > 1 else ""
@@ -59,4 +95,14 @@ def describe(problem: int, n_problems: int, state: Progress, seconds: float) -> 
         f"[widemargin] {which}rows {state.n_seen:,}/{state.n_total:,}  "
         f"support vectors {state.n_support:,}  working set {state.n_working:,}  "
         f"violation {state.violation:.2g}  moves {state.n_iter:,}  {seconds:.1f} s"
+    )
+
+
+def describe_level(state: LevelProgress) -> str:
+    """One line of text for the state of a level."""
+    left = "" if not state.seconds_left else f", {state.seconds_left:.0f} s left at this level"
+    objective = f"objective {state.objective:.6g}  " if state.n_done else ""
+    return (
+        f"[widemargin] level {state.level}  clusters {state.n_done:,}/{state.n_clusters:,}  "
+        f"support vectors {state.n_support:,}  {objective}{state.seconds:.1f} s{left}"
     )

@@ -3,13 +3,15 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from widemargin import KernelSVC
+from widemargin import DCSVC, KernelSVC
 
 ESTIMATORS = [
     KernelSVC(),
     KernelSVC(multi_class="ovr"),
     KernelSVC(fit_intercept=False),
     KernelSVC(kernel="poly", coef0=1.0),
+    DCSVC(),
+    DCSVC(n_clusters=2, n_levels=1, stop_level=1),
 ]
 
 

@@ -5,19 +5,21 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin.estimators.dc_state import export_clusters, import_clusters
+from widemargin.estimators.dc_svc import DCSVC
 from widemargin.estimators.kernel_svc import KernelSVC
 from widemargin.estimators.state import export_state, import_state
 from widemargin.models.io import ModelFileError, read_model_file, write_model_file
 
 #: Estimators that can be saved, by the name their files carry.
-SAVEABLE = {"KernelSVC": KernelSVC}
+SAVEABLE: dict[str, type[KernelSVC] | type[DCSVC]] = {"KernelSVC": KernelSVC, "DCSVC": DCSVC}
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator to a file.
 
     The file holds a JSON header and raw arrays, no pickle: reading one never runs code. Callbacks
-    are not kept.
+    are not kept, nor the models of levels below that of a `DCSVC`.
 
     Parameters
     ----------
@@ -34,6 +36,9 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         )
     check_is_fitted(model)
     meta, arrays = export_state(model)
+    if isinstance(model, DCSVC):
+        more_meta, more_arrays = export_clusters(model)
+        meta, arrays = meta | more_meta, arrays | more_arrays
     write_model_file(path, kind, meta, arrays)
 
 
@@ -57,6 +62,10 @@ def load(path: str | os.PathLike[str]) -> Any:
             f"widemargin does not know (written by {file.library_version:.40}); upgrade"
         )
     try:
-        return import_state(SAVEABLE[file.kind], file.meta, file.arrays)
+        model = import_state(SAVEABLE[file.kind], file.meta, file.arrays)
+        if isinstance(model, DCSVC):
+            import_clusters(model, file.meta, file.arrays)
+        model.restore_model()
+        return model
     except ModelFileError as error:
         raise ModelFileError(f"cannot read {os.fspath(path)!r}: {error}") from error

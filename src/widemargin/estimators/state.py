@@ -1,4 +1,4 @@
-"""A fitted `KernelSVC` as plain values and arrays, and back."""
+"""A fitted exact classifier as plain values and arrays, and back."""
 
 import math
 from collections.abc import Mapping
@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from widemargin.estimators.kernel_svc import STOP_REASONS, KernelSVC
+from widemargin.estimators.base import STOP_REASONS, ExactKernelClassifier
 from widemargin.kernels import KERNELS, CallableKernel, Kernel, Precomputed
-from widemargin.models.io import ModelFileError, pack_csr, unpack_csr
+from widemargin.models.io import ModelFileError, pack_csr, require, unpack_csr
 
 State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 
@@ -29,7 +29,7 @@ _ARRAYS: dict[str, type] = {
 _MAX_DEGREE = 1000
 
 
-def export_state(model: KernelSVC) -> State:
+def export_state(model: ExactKernelClassifier) -> State:
     """Everything needed to predict and to fit again, as JSON values and arrays."""
     meta = {
         "kernel": _kernel_meta(model.kernel_),
@@ -53,26 +53,24 @@ def export_state(model: KernelSVC) -> State:
 
 
 def import_state(
-    cls: type[KernelSVC], meta: dict[str, Any], arrays: Mapping[str, Any]
-) -> KernelSVC:
-    """Rebuild a fitted estimator, checking that all parts fit together."""
+    cls: type[ExactKernelClassifier], meta: dict[str, Any], arrays: Mapping[str, Any]
+) -> ExactKernelClassifier:
+    """Rebuild a fitted estimator but for its predictor, checking that all parts fit together."""
     entries = {"params", "kernel", "n_features", "stop_reason", "one_vs_one"}
-    _require(set(meta) == entries, "its entries are wrong")
+    require(entries <= set(meta), "entries are missing")
     model = _build_estimator(cls, meta["params"])
     kernel = _build_kernel(meta["kernel"])
-    _require(type(meta["n_features"]) is int and meta["n_features"] > 0, "n_features is wrong")
-    _require(meta["stop_reason"] in STOP_REASONS, "stop_reason is wrong")
+    require(type(meta["n_features"]) is int and meta["n_features"] > 0, "n_features is wrong")
+    require(meta["stop_reason"] in STOP_REASONS, "stop_reason is wrong")
     parts = {name: _get_array(arrays, name, dtype) for name, dtype in _ARRAYS.items()}
     classes: Any = arrays.get("classes")
     vectors = unpack_csr("vectors", arrays) if "vectors_data" in arrays else arrays.get("vectors")
-    _require(isinstance(meta["one_vs_one"], bool), "one_vs_one is wrong")
+    require(isinstance(meta["one_vs_one"], bool), "one_vs_one is wrong")
     _check_problems(len(parts["intercept"]), classes, meta["one_vs_one"])
     _check_shapes(parts, len(classes), vectors, kernel, meta["n_features"])
     names = arrays.get("feature_names")
     if names is not None:
-        _require(
-            names.dtype.kind == "U" and names.shape == (meta["n_features"],), "names are wrong"
-        )
+        require(names.dtype.kind == "U" and names.shape == (meta["n_features"],), "names are wrong")
         model.feature_names_in_ = names.astype(object)
     model.n_features_in_ = meta["n_features"]
     model.classes_ = classes
@@ -84,11 +82,10 @@ def import_state(
     for name, array in parts.items():
         scalar = single and name in ("objective", "duality_gap", "n_iter")
         setattr(model, f"{name}_", array[0].item() if scalar else array)
-    model.restore_model()
     return model
 
 
-def _own_params(model: KernelSVC) -> dict[str, Any]:
+def _own_params(model: ExactKernelClassifier) -> dict[str, Any]:
     params: dict[str, Any] = model.get_params(deep=False)
     del params["callback"]
     return params
@@ -133,15 +130,10 @@ def _storable_labels(classes: NDArray[Any]) -> NDArray[Any]:
     )
 
 
-def _require(holds: object, problem: str) -> None:
-    if not holds:
-        raise ModelFileError(f"{problem}; the file is damaged or was not written by widemargin")
-
-
-def _build_estimator(cls: type[KernelSVC], params: Any) -> KernelSVC:
-    _require(isinstance(params, dict), "its parameters are wrong")
+def _build_estimator(cls: type[ExactKernelClassifier], params: Any) -> ExactKernelClassifier:
+    require(isinstance(params, dict), "its parameters are wrong")
     known = set(cls().get_params(deep=False)) - {"callback"}
-    _require(set(params) == known, "its parameters are not those of the estimator")
+    require(set(params) == known, "its parameters are not those of the estimator")
     return cls(**{name: _revive(value) for name, value in params.items()})
 
 
@@ -151,25 +143,23 @@ def _revive(value: Any) -> Any:
     if isinstance(value, dict) and set(value) == {"pairs"}:
         pairs = value["pairs"]
         fits = isinstance(pairs, list) and all(isinstance(p, list) and len(p) == 2 for p in pairs)
-        _require(
-            fits and all(isinstance(k, str | int | float) for k, _ in pairs), "a dict is wrong"
-        )
+        require(fits and all(isinstance(k, str | int | float) for k, _ in pairs), "a dict is wrong")
         return dict(pairs)
-    _require(value is None or isinstance(value, str | int | float), "a parameter is wrong")
+    require(value is None or isinstance(value, str | int | float), "a parameter is wrong")
     return value
 
 
 def _build_kernel(meta: Any) -> Kernel:
-    _require(isinstance(meta, dict) and set(meta) == {"name", "params"}, "its kernel is wrong")
+    require(isinstance(meta, dict) and set(meta) == {"name", "params"}, "its kernel is wrong")
     cls = KERNELS.get(meta["name"]) if isinstance(meta["name"], str) else None
-    _require(cls is not None and isinstance(meta["params"], dict), "its kernel is not known")
+    require(cls is not None and isinstance(meta["params"], dict), "its kernel is not known")
     assert cls is not None
     params = {name: _number(value) for name, value in meta["params"].items()}
     names = set(getattr(cls, "__dataclass_fields__", ()))
-    _require(set(params) == names, "its kernel's parameters are wrong")
-    _require(params.get("gamma", 0.0) >= 0 and params.get("p", -1.0) <= 0, "a parameter is wrong")
+    require(set(params) == names, "its kernel's parameters are wrong")
+    require(params.get("gamma", 0.0) >= 0 and params.get("p", -1.0) <= 0, "a parameter is wrong")
     degree = params.get("degree", 0)
-    _require(isinstance(degree, int) and 0 <= degree <= _MAX_DEGREE, "its degree is wrong")
+    require(isinstance(degree, int) and 0 <= degree <= _MAX_DEGREE, "its degree is wrong")
     return cls(**params)
 
 
@@ -180,25 +170,25 @@ def _number(value: Any) -> Any:
         except ValueError:
             value = None
     good = isinstance(value, Real) and not isinstance(value, bool) and not math.isnan(value)
-    _require(good, "a kernel parameter is not a number")
+    require(good, "a kernel parameter is not a number")
     return value
 
 
 def _get_array(arrays: Mapping[str, Any], name: str, dtype: type) -> NDArray[Any]:
-    _require(name in arrays, f"array {name!r} is missing")
+    require(name in arrays, f"array {name!r} is missing")
     array = arrays[name]
-    _require(array.dtype == dtype, f"array {name!r} has the wrong type")
+    require(array.dtype == dtype, f"array {name!r} has the wrong type")
     if name in ("dual_coef", "intercept"):
-        _require(np.isfinite(array).all(), f"array {name!r} holds values that are not finite")
+        require(np.isfinite(array).all(), f"array {name!r} holds values that are not finite")
     return array
 
 
 def _check_problems(n_problems: int, classes: Any, one_vs_one: bool) -> None:
-    _require(classes is not None and classes.ndim == 1 and len(classes) >= 2, "classes are wrong")
-    _require(len(np.unique(classes)) == len(classes), "a class comes twice")
+    require(classes is not None and classes.ndim == 1 and len(classes) >= 2, "classes are wrong")
+    require(len(np.unique(classes)) == len(classes), "a class comes twice")
     k = len(classes)
     expected = k * (k - 1) // 2 if one_vs_one else k
-    _require(n_problems == expected, "its problems do not match its classes")
+    require(n_problems == expected, "its problems do not match its classes")
 
 
 def _check_shapes(
@@ -211,15 +201,15 @@ def _check_shapes(
         "n_iter": (n_problems,),
     }  # fmt: skip
     for name, shape in shapes.items():
-        _require(parts[name].shape == shape, f"array {name!r} has the wrong shape")
+        require(parts[name].shape == shape, f"array {name!r} has the wrong shape")
     counts = parts["n_support"]
-    _require((counts >= 0).all() and counts.sum() == n_vectors, "n_support is wrong")
-    _require((parts["support"] >= 0).all(), "support is wrong")
+    require((counts >= 0).all() and counts.sum() == n_vectors, "n_support is wrong")
+    require((parts["support"] >= 0).all(), "support is wrong")
     if isinstance(kernel, Precomputed):
-        _require((parts["support"] < n_features).all(), "support is beyond the kernel matrix")
+        require((parts["support"] < n_features).all(), "support is beyond the kernel matrix")
         return
     good = vectors is not None and vectors.dtype in (np.float32, np.float64) and vectors.ndim == 2
-    _require(good and vectors.shape == (n_vectors, n_features), "support vectors are wrong")
+    require(good and vectors.shape == (n_vectors, n_features), "support vectors are wrong")
     values = vectors.data if sparse.issparse(vectors) else vectors
-    _require(np.isfinite(values).all(), "support vectors hold values that are not finite")
-    _require(not kernel.needs_nonnegative or (values >= 0).all(), "support vectors are negative")
+    require(np.isfinite(values).all(), "support vectors hold values that are not finite")
+    require(not kernel.needs_nonnegative or (values >= 0).all(), "support vectors are negative")

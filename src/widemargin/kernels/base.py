@@ -53,9 +53,9 @@ class Points:
 SMALL_ROWS, SMALL_VALUES = 200, 10**6
 
 
-def is_small(X: Any) -> bool:
+def is_small(n_rows: int, n_features: int) -> bool:
     """Whether rows are so few that exactness costs nothing."""
-    return bool(X.shape[0] <= SMALL_ROWS and X.shape[0] * X.shape[1] <= SMALL_VALUES)
+    return n_rows <= SMALL_ROWS and n_rows * n_features <= SMALL_VALUES
 
 
 def as_dense(X: Any) -> NDArray[np.float64]:

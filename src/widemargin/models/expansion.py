@@ -62,11 +62,11 @@ class Expansion:
             return out
         coef = np.ascontiguousarray(self.coef.T)
         given = isinstance(self.kernel, Precomputed)
-        if not given and is_small(self.vectors):
+        if not given and is_small(*self.vectors.shape):
             self._decide_exactly(X, coef, out)
             return out
         cols = self.columns if given else np.arange(len(coef))
-        step = _block_rows(X.shape[1], max_bytes)
+        step = block_rows(X.shape[1], max_bytes)
         with open_workers(n_jobs) as workers:
             for start in range(0, X.shape[0], step):
                 part = X[start : start + step]
@@ -88,7 +88,7 @@ class Expansion:
             )
 
 
-def _block_rows(n_features: int, max_bytes: int) -> int:
+def block_rows(n_features: int, max_bytes: int) -> int:
     """Queries to prepare at a time; they may be held as float64."""
     return max(256, int(QUERY_SHARE * max_bytes) // (8 * max(n_features, 1)))
 

@@ -386,3 +386,9 @@ def _read_array(stream: io.BufferedReader, start: int, record: _Record) -> NDArr
     _require(matches, f"the checksum of array {record.name:.80} does not match")
     _require(_has_valid_values(array), f"array {record.name:.80} holds invalid values")
     return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def require(holds: object, problem: str) -> None:
+    """Refuse a file whose parts do not fit together."""
+    if not holds:
+        raise ModelFileError(f"{problem}; the file is damaged or was not written by widemargin")

@@ -29,7 +29,7 @@ FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
 #: Rows of the first sample: a quarter of all, within these bounds.
-MIN_SAMPLE, MAX_SAMPLE = 1000, 2000
+MIN_SAMPLE, MAX_SAMPLE = 1000, 2000  # A problem up to the smaller is solved on its whole matrix.
 #: A sample solved to `SAMPLE_TOL` grows by the factor `SAMPLE_GROWTH`.
 SAMPLE_GROWTH, SAMPLE_TOL = 4, 0.5
 #: A round stops at this share of the violation it began with: accuracy beyond that would be spent
@@ -242,10 +242,11 @@ class _State:
         self.upper = np.where(y > 0, upper, 0.0)
         self.diag = gram.diag.astype(np.float32)
         self.working = WorkingMatrix(gram, limits.cache_bytes)
+        self.is_small = self.n <= min(MIN_SAMPLE, self.working.max_members)
         self.n_iter = 0
         self.rests_left = MAX_RESTS
         self.gradient = -y
-        self.order = _sample_order(y, seed)
+        self.order = np.arange(self.n) if self.is_small else _sample_order(y, seed)
         self.first_sample = min(max(self.n // 4, MIN_SAMPLE), MAX_SAMPLE)
         if start is None:
             self.coef = np.zeros(self.n)
@@ -345,6 +346,8 @@ class _State:
 
     def _choose_members(self, score: FloatArray) -> BoolArray:
         """Mark the free variables, members that nearly violate, and the worst other violators."""
+        if self.is_small:
+            return self._mark(self.active)
         inside = self._mark(self.working.members)[self.active]
         chosen = (self.rises & self.falls) | (inside & (score > -KEEP_MARGIN * self.violation))
         others = np.flatnonzero((score > 0) & ~chosen)
@@ -367,7 +370,8 @@ class _State:
     def _optimise(self, members: Index, spare_moves: float, deadline: float | None) -> FloatArray:
         """Coefficients of the members after a round on the working matrix."""
         coef = self.coef[members]
-        tol = np.float32(max(0.5 * self.tol, ROUND_SHARE * self.violation))
+        share = 0.0 if self.is_small else ROUND_SHARE
+        tol = np.float32(max(0.5 * self.tol, share * self.violation))
         lower, upper, diag = self.lower[members], self.upper[members], self.diag[members]
         gradient = self.gradient[members].astype(np.float32)
         call_moves = max(1, CALL_ENTRIES // len(members))

@@ -340,15 +340,16 @@ def store_block(block, first_row, cols, is_new, tiles):
     """
     n, side = block.shape[0], tiles.shape[2]
     first_col, last_col = cols[0], cols[-1]
-    in_one_tile = first_col // side == last_col // side
-    if in_one_tile and last_col - first_col + 1 == cols.size and first_row + n <= first_col:
-        store_rectangle(block, first_row, first_col, tiles)
-        return
+    are_adjacent = last_col - first_col + 1 == cols.size
+    n_simple = 0
+    if are_adjacent and first_col // side == last_col // side:
+        n_simple = min(max(first_col - first_row, 0), n)
+        store_rectangle(block[:n_simple], first_row, first_col, tiles)
     tile_row = first_row // side
     for k in range(cols.size):
         col = cols[k]
         across, down = tile_of(tile_row, col // side), tile_of(col // side, tile_row)
-        for r in range(n):
+        for r in range(n_simple, n):
             row = first_row + r
             if not is_new[row] or row <= col:
                 at = row - tile_row * side

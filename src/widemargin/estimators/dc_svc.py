@@ -1,0 +1,356 @@
+"""Divide and conquer: an exact kernel SVM with good models on the way."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils.validation import check_is_fitted
+
+from widemargin.estimators.base import STOP_REASONS, ExactKernelClassifier, expand_coefs
+from widemargin.kernels import Kernel, Precomputed
+from widemargin.models.clustered import ClusterParts, Committee, CommitteeModel
+from widemargin.parallel import open_workers
+from widemargin.problem import Problem, Subproblem
+from widemargin.progress import LevelLine
+from widemargin.solvers.box_qp import Limits, Result
+from widemargin.solvers.divide import Level, LevelProgress, Plan, solve_levels
+from widemargin.validation import check_choice, check_integer
+
+#: Levels whose clusters would hold fewer points on average are left out.
+MIN_POINTS = 50
+#: Training rows on which a committee learns how far to trust its members.
+CALIBRATION_ROWS = 1000
+
+
+class DCSVC(ExactKernelClassifier):
+    """Divide-and-conquer kernel support vector classifier (DC-SVM).
+
+    Divides the data into clusters by kernel k-means, solves each, and goes on with fewer and larger
+    clusters from the solutions found so far, until the whole problem is solved: the optimum of
+    `KernelSVC`. Stopped at an earlier level, it answers every query with the model of the query's
+    own cluster, which takes a fraction of the time to fit and to predict and is often as accurate.
+
+    Parameters
+    ----------
+    C, kernel, gamma, degree, coef0, multi_class, class_weight, tol, memory, max_iter
+        As in `KernelSVC`.
+    fit_intercept : bool, default=False
+        Whether decision functions have a constant term. DC-SVM does without.
+    max_time : float or None, default=None
+        Seconds after which to stop at the last level that was finished.
+    warm_start : bool, default=False
+        Begin a fit at the solution of the last one, if it had as many rows and the same classes:
+        the whole problem at once if ``stop_level`` is 0, else the lowest level.
+    n_clusters : int, default=4
+        Factor between the numbers of clusters of two levels: level l has ``n_clusters**l``.
+    n_levels : int, default=4
+        The lowest level. Levels with fewer than 50 points a cluster on average are left out.
+    stop_level : int, default=0
+        The level to stop at. 0 solves the whole problem.
+    sample_size : int, default=1000
+        Points on which kernel k-means is run.
+    adaptive : bool, default=True
+        Sample them from the support vectors found so far.
+    refine : bool, default=True
+        Before the whole problem, solve that of all support vectors of level 1.
+    combine : {"early", "naive", "bcm"}, default="early"
+        How the models of the clusters make one: each answers for its own cluster; they are added
+        up; or they vote with their log-odds (a Bayesian committee). No matter at level 0.
+    keep_levels : bool, default=False
+        Keep the model of every level for `staged_predict` and `staged_decision_function`.
+    n_jobs : int or None, default=None
+        Clusters solved at a time, as `joblib` counts; None for what ``joblib.parallel_config`` says,
+        and all cores if it says nothing. The answer does not depend on it.
+    random_state : int, RandomState or None, default=0
+        Seeds the sampling of points.
+    verbose : int, default=0
+        1 for a progress line, 2 for a line after every cluster.
+    callback : callable or None, default=None
+        Called after every cluster, and after every round of the whole problem, with a
+        `widemargin.solvers.divide.LevelProgress`. Raise an exception in it to abandon the fit.
+
+    Attributes
+    ----------
+    levels_ : list of LevelRecord
+        What happened at each level, from the lowest up: ``level``, ``n_clusters``,
+        ``largest_cluster``, ``n_support``, ``objective``, ``clustering_seconds``,
+        ``solving_seconds``.
+    level_ : int
+        Level of the model.
+    support_clusters_ : ndarray of shape (n_SV,)
+        Cluster of each support vector.
+    cluster_intercepts_ : ndarray of shape (n_clusters, n_problems)
+        Constants of the decision functions of each cluster.
+    classes_, support_, support_vectors_, n_support_, dual_coef_, intercept_, objective_, \
+duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
+        As in `KernelSVC`. Above level 0 the objective and the gap are those of the clusters, added
+        up, and the intercept is their mean.
+
+    References
+    ----------
+    C.-J. Hsieh, S. Si, I. S. Dhillon: A Divide-and-Conquer Solver for Kernel Support Vector
+    Machines. ICML 2014.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin import DCSVC
+    >>> X, y = make_moons(2000, noise=0.1, random_state=0)
+    >>> early = DCSVC(C=10, n_levels=2, stop_level=2).fit(X, y)
+    >>> early.level_, bool(early.score(X, y) > 0.98)
+    (2, True)
+    """
+
+    def __init__(
+        self,
+        *,
+        C: float = 1.0,
+        kernel: str | Kernel | Callable[[Any, Any], Any] = "rbf",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        fit_intercept: bool = False,
+        multi_class: str = "ovo",
+        class_weight: dict[Any, float] | str | None = None,
+        tol: float = 1e-3,
+        memory: int | str = "auto",
+        max_iter: int = -1,
+        max_time: float | None = None,
+        warm_start: bool = False,
+        n_clusters: int = 4,
+        n_levels: int = 4,
+        stop_level: int = 0,
+        sample_size: int = 1000,
+        adaptive: bool = True,
+        refine: bool = True,
+        combine: str = "early",
+        keep_levels: bool = False,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+        verbose: int = 0,
+        callback: Callable[[LevelProgress], object] | None = None,
+    ) -> None:
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.fit_intercept = fit_intercept
+        self.multi_class = multi_class
+        self.class_weight = class_weight
+        self.tol = tol
+        self.memory = memory
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.warm_start = warm_start
+        self.n_clusters = n_clusters
+        self.n_levels = n_levels
+        self.stop_level = stop_level
+        self.sample_size = sample_size
+        self.adaptive = adaptive
+        self.refine = refine
+        self.combine = combine
+        self.keep_levels = keep_levels
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+
+    def staged_decision_function(self, X: Any) -> Iterator[NDArray[np.float64]]:
+        """Scores of every level's model, from the lowest up.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Data.
+
+        Yields
+        ------
+        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            As `decision_function`, in the order of ``levels_``.
+        """
+        yield from (self._scores(decisions) for decisions in self._staged_decisions(X))
+
+    def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
+        """Labels by every level's model, from the lowest up.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Data.
+
+        Yields
+        ------
+        labels : ndarray of shape (n_samples,)
+            As `predict`, in the order of ``levels_``.
+        """
+        yield from (self._labels(decisions) for decisions in self._staged_decisions(X))
+
+    def _staged_decisions(self, X: Any) -> Iterator[NDArray[np.float64]]:
+        check_is_fitted(self)
+        if self._stages is None:
+            raise ValueError(
+                "keep_levels: only the last level was kept; fit with keep_levels=True to have the "
+                "answers of all levels"
+            )
+        X = self._check_queries(X)
+        yield from (self._ask(model, X) for model in self._stages)
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        check_integer("n_clusters", self.n_clusters, low=2)
+        check_integer("n_levels", self.n_levels, low=1)
+        check_integer("stop_level", self.stop_level, low=0)
+        check_integer("sample_size", self.sample_size, low=1)
+        check_choice("combine", self.combine, ("early", "naive", "bcm"))
+        if self.stop_level > self.n_levels:
+            raise ValueError(
+                f"stop_level: {self.stop_level} is below the lowest level, n_levels="
+                f"{self.n_levels}; give at most that"
+            )
+
+    def _solve(
+        self, problem: Problem, kernel: Kernel, subproblems: list[Subproblem]
+    ) -> list[Result]:
+        points, tasks, budget = self._prepare(problem, kernel, subproblems)
+        is_warm = any(task.start is not None for task in tasks)
+        display = LevelLine(self.verbose) if self.verbose else None
+        levels: list[Level] = []
+        n_moves = np.zeros(len(tasks), int)
+        for level in solve_levels(
+            problem.X, kernel, points, tasks, self._plan(len(points), is_warm),
+            intercept=self.fit_intercept,
+            limits=Limits(self.tol, self.max_iter, self.max_time, budget),
+            callback=self._listener(display),
+        ):  # fmt: skip
+            n_moves += [result.n_iter for result in level.results]
+            # A level that ran out of time counts only if there is nothing better.
+            if level.is_complete or not levels:
+                levels.append(level)
+            ended_by = max((r.stop_reason for r in level.results), key=STOP_REASONS.index)
+        if display:
+            display.close()
+        self._levels = levels
+        results = levels[-1].results
+        if levels[-1].partition is None:
+            results = [
+                self._polish(kernel, problem.X, task, result)
+                for task, result in zip(tasks, results, strict=True)
+            ]
+        return [
+            replace(result, n_iter=int(n), stop_reason=ended_by)
+            for result, n in zip(results, n_moves, strict=True)
+        ]
+
+    def _plan(self, n: int, is_warm: bool) -> Plan:
+        whole_at_once = is_warm and self.stop_level == 0
+        n_levels = 0 if whole_at_once else self.n_levels
+        while n_levels > self.stop_level and n < MIN_POINTS * self.n_clusters**n_levels:
+            n_levels -= 1
+        return Plan(
+            n_clusters=self.n_clusters,
+            n_levels=n_levels,
+            stop_level=self.stop_level,
+            sample_size=self.sample_size,
+            adaptive=self.adaptive,
+            refine=self.refine,
+            n_jobs=self.n_jobs,
+            seed=self._draw_seed(),
+        )
+
+    def _listener(self, display: LevelLine | None) -> Callable[[LevelProgress], object] | None:
+        if display is None:
+            return self.callback
+
+        def listen(state: LevelProgress) -> None:
+            display.show(state)
+            if self.callback is not None:
+                self.callback(state)
+
+        return listen
+
+    def _keep(
+        self,
+        problem: Problem,
+        kernel: Kernel,
+        subproblems: list[Subproblem],
+        results: list[Result],
+    ) -> None:
+        super()._keep(problem, kernel, subproblems, results)
+        levels = self._levels
+        del self._levels
+        self.levels_ = [level.record for level in levels]
+        self.level_ = self.levels_[-1].level
+        described = levels if self.keep_levels else levels[-1:]
+        parts = [self._describe(problem, kernel, subproblems, level) for level in described]
+        self._parts = parts[-1]
+        self.support_clusters_ = self._parts.clusters
+        self.cluster_intercepts_ = self._parts.intercept
+        self._stages = [p.make_model(self.combine) for p in parts] if self.keep_levels else None
+
+    def restore_model(self) -> None:
+        """Make the predictor from the fitted attributes."""
+        self._model = self._parts.make_model(self.combine)
+
+    def _describe(
+        self, problem: Problem, kernel: Kernel, subproblems: list[Subproblem], level: Level
+    ) -> ClusterParts:
+        """What the models of a level are made of."""
+        rows, coef = expand_coefs(problem, subproblems, level.results)
+        given = isinstance(kernel, Precomputed)
+        partition, samples = level.partition, None
+        if partition is not None and given:
+            partition = partition.renumber(problem.kept)
+        elif partition is not None:
+            sampled, position = np.unique(partition.all_samples()), np.zeros(len(problem.kept), int)
+            position[sampled] = np.arange(len(sampled))
+            partition, samples = partition.renumber(position), problem.X[sampled]
+        parts = ClusterParts(
+            kernel=kernel,
+            vectors=None if given else problem.X[rows],
+            columns=problem.kept[rows],
+            clusters=level.clusters[rows],
+            coef=coef,
+            intercept=level.intercepts,
+            mean_intercept=np.array([result.intercept for result in level.results]),
+            partition=partition,
+            samples=samples,
+            committee=None,
+        )
+        if self.combine == "bcm" and partition is not None:
+            committee = self._calibrate(problem, kernel, subproblems, parts)
+            parts = replace(parts, committee=committee)
+        return parts
+
+    def _calibrate(
+        self, problem: Problem, kernel: Kernel, subproblems: list[Subproblem], parts: ClusterParts
+    ) -> Committee:
+        """Fit the curves that turn decision values of clusters into log-odds."""
+        shape = parts.intercept.shape
+        prior = np.array([_log_odds(sub.y) for sub in subproblems])
+        committee = Committee(np.zeros(shape), np.tile(prior, (shape[0], 1)), prior)
+        model = replace(parts, committee=committee).make_model("bcm")
+        assert isinstance(model, CommitteeModel)
+        rng = np.random.default_rng(self._draw_seed())
+        with open_workers(self.n_jobs) as workers:
+            for p, sub in enumerate(subproblems):
+                size = min(CALIBRATION_ROWS, len(sub.y))
+                at = np.sort(rng.choice(len(sub.y), size, replace=False))
+                if len(np.unique(sub.y[at])) < 2:
+                    continue
+                queries = model.prepare(problem.X[sub.index[at]])
+                votes = model.ask_all(queries, np.arange(size), workers)[:, :, p]
+                for c, values in enumerate(votes):
+                    if np.ptp(values) > 0:
+                        curve = LogisticRegression().fit(values[:, None], sub.y[at])
+                        committee.slope[c, p] = curve.coef_[0, 0]
+                        committee.offset[c, p] = curve.intercept_[0]
+        return committee
+
+
+def _log_odds(y: NDArray[np.float64]) -> float:
+    positive = np.count_nonzero(y > 0)
+    return float(np.log(positive / (len(y) - positive)))

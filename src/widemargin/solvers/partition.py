@@ -1,0 +1,257 @@
+"""Two-step kernel k-means: clusters of a few sampled points, then the nearest for every point."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from widemargin.kernels import Index, Kernel, Points
+from widemargin.parallel import Workers
+from widemargin.solvers.partition_fast import add_by_group, assign_groups, improve_groups
+
+#: Starts of k-means, of which the best is taken, and rounds of each.
+N_STARTS, MAX_ROUNDS = 3, 30
+#: Points assigned at a time. Fixed, so that results do not depend on the number of threads.
+CHUNK = 1024
+#: A cluster with so many times its share of the points is divided again, so many times at most.
+MAX_SHARE, MAX_DEPTH = 3.0, 4
+#: Clusters up to this size are never divided again.
+MIN_DIVIDED = 500
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A division of space into clusters around means, in kernel space, of sampled points.
+
+    Attributes
+    ----------
+    sample : ndarray of shape (m,)
+        The sampled points, sorted by group: positions among some reference points.
+    bounds : ndarray of shape (n_groups + 1,)
+        Group g is ``sample[bounds[g]:bounds[g + 1]]``.
+    squared_norms : ndarray of shape (n_groups,)
+        Of the mean of each group.
+    on_sphere : bool
+        Whether a point belongs to the mean in whose direction it lies, not to the nearest mean.
+    children : dict of int to Partition
+        Groups that are divided further. The clusters are the undivided groups, in depth-first order.
+    """
+
+    sample: Index
+    bounds: Index
+    squared_norms: NDArray[np.float64]
+    on_sphere: bool
+    children: dict[int, "Partition"]
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of clusters, counting those inside divided groups."""
+        n_groups = len(self.squared_norms)
+        inside = sum(child.n_clusters for child in self.children.values())
+        return n_groups - len(self.children) + inside
+
+    def all_samples(self) -> Index:
+        """Sampled points of this partition and all within it."""
+        parts = [self.sample, *(child.all_samples() for child in self.children.values())]
+        return np.concatenate(parts)
+
+    def renumber(self, position: Index) -> "Partition":
+        """The same with sampled points numbered by ``position[old]``."""
+        children = {g: child.renumber(position) for g, child in self.children.items()}
+        return replace(self, sample=position[self.sample], children=children)
+
+    def assign(
+        self, kernel: Kernel, a: Points, rows: Index, b: Points, workers: Workers
+    ) -> NDArray[np.int32]:
+        """Cluster of the points ``a[rows]``; the sampled points are among ``b``."""
+        groups = self._assign_groups(kernel, a, rows, b, workers)
+        clusters = np.empty(len(rows), np.int32)
+        first = 0
+        for g in range(len(self.squared_norms)):
+            at = np.flatnonzero(groups == g)
+            child = self.children.get(g)
+            if child is None:
+                clusters[at] = first
+                first += 1
+            else:
+                clusters[at] = first + child.assign(kernel, a, rows[at], b, workers)
+                first += child.n_clusters
+        return clusters
+
+    def _assign_groups(
+        self, kernel: Kernel, a: Points, rows: Index, b: Points, workers: Workers
+    ) -> NDArray[np.int32]:
+        groups = np.empty(len(rows), np.int32)
+        alone = Workers(1, None)
+
+        def assign_chunks(first: int, last: int) -> None:
+            block = np.empty((CHUNK, len(self.sample)), np.float32)
+            for start in range(first * CHUNK, min(last * CHUNK, len(rows)), CHUNK):
+                part = rows[start : start + CHUNK]
+                kernel.block(a, part, b, self.sample, block, alone)
+                assign_groups(
+                    block[: len(part)], self.bounds, self.squared_norms, self.on_sphere,
+                    groups[start : start + CHUNK],
+                )  # fmt: skip
+
+        workers.run(-(-len(rows) // CHUNK), assign_chunks, grain=1)
+        return groups
+
+
+def divide_points(
+    kernel: Kernel,
+    points: Points,
+    n_clusters: int,
+    candidates: Index,
+    sample_size: int,
+    rng: np.random.Generator,
+    workers: Workers,
+) -> tuple[Partition, NDArray[np.int32]]:
+    """Divide all points into about ``n_clusters`` clusters.
+
+    Parameters
+    ----------
+    kernel, points
+        What to divide.
+    n_clusters : int
+        Clusters wanted. There are fewer if fewer of the sampled points are distinct, more if some
+        cluster took far more than its share and was divided again.
+    candidates : ndarray
+        Points to sample from: all of them, or the support vectors found so far.
+    sample_size : int
+        Points to sample.
+    rng : Generator
+        Source of randomness.
+    workers : Workers
+        Threads.
+
+    Returns
+    -------
+    partition : Partition
+        Its sampled points are positions among ``points``.
+    clusters : ndarray of shape (n_points,)
+        Cluster of every point.
+    """
+    everyone = np.arange(len(points))
+    share = len(points) / n_clusters
+    return _divide(
+        kernel, points, everyone, n_clusters, candidates, sample_size, share, rng, workers, 0
+    )
+
+
+def _divide(
+    kernel: Kernel, points: Points, rows: Index, n_clusters: int, candidates: Index,
+    sample_size: int, share: float, rng: np.random.Generator, workers: Workers, depth: int,
+) -> tuple[Partition, NDArray[np.int32]]:  # fmt: skip
+    """Divide the points ``rows``, and again those groups that hold too many of them."""
+    sample = candidates
+    if len(candidates) > sample_size:
+        sample = np.sort(rng.choice(candidates, sample_size, replace=False))
+    K = np.empty((len(sample), len(sample)), np.float32)
+    # By one thread, so that rounding does not depend on how many there are.
+    kernel.block(points, sample, points, sample, K, Workers(1, None))
+    on_sphere = is_on_sphere(K)
+    partition = _describe(K, sample, kernel_kmeans(K, n_clusters, rng, on_sphere), on_sphere)
+    groups = partition.assign(kernel, points, rows, points, workers)
+    sizes = np.bincount(groups, minlength=partition.n_clusters)
+    is_crowded = sizes > max(MAX_SHARE * share, MIN_DIVIDED)
+    if depth == MAX_DEPTH or partition.n_clusters == 1 or not is_crowded.any():
+        return partition, groups
+    is_candidate = np.zeros(len(points), bool)
+    is_candidate[candidates] = True
+    children, clusters, first = {}, np.empty(len(rows), np.int32), 0
+    for g, size in enumerate(sizes):
+        at = np.flatnonzero(groups == g)
+        clusters[at], n_inside = first, 1
+        if is_crowded[g]:
+            inside = rows[at]
+            chosen = inside[is_candidate[inside]]
+            child, within = _divide(
+                kernel, points, inside, max(2, round(size / share)),
+                chosen if len(chosen) > 1 else inside, sample_size, share, rng, workers, depth + 1,
+            )  # fmt: skip
+            if child.n_clusters > 1:
+                children[g] = child
+                clusters[at], n_inside = first + within, child.n_clusters
+        first += n_inside
+    return replace(partition, children=children), clusters
+
+
+def is_on_sphere(K: NDArray[np.float32]) -> bool:
+    """Whether all points have the same norm, as those of a radial kernel.
+
+    Then the direction of a mean is what counts. Its length does not: a point that is similar to no
+    mean would be nearest to the shortest, the most diffuse, and one cluster would take nearly
+    everything when the kernel is narrow.
+    """
+    diag = K.diagonal()
+    return bool(diag[0] > 0 and np.allclose(diag, diag[0], rtol=1e-5))
+
+
+def _describe(K: NDArray[np.float32], sample: Index, groups: Index, on_sphere: bool) -> Partition:
+    """The partition that belongs to groups ``0 .. n_groups - 1`` of sampled points."""
+    n_groups = int(groups.max()) + 1
+    sums, sizes = np.empty((n_groups, len(K))), np.empty(n_groups, np.int64)
+    add_by_group(K.astype(np.float64), groups, sums, sizes)
+    own = sums[groups, np.arange(len(K))]
+    squared_norms = np.bincount(groups, own, n_groups) / sizes**2
+    order = np.argsort(groups, kind="stable")
+    bounds = np.concatenate([[0], np.cumsum(sizes)])
+    return Partition(sample[order], bounds, squared_norms, on_sphere, {})
+
+
+def kernel_kmeans(
+    K: NDArray[np.float32],
+    n_clusters: int,
+    rng: np.random.Generator,
+    on_sphere: bool = False,
+    n_starts: int = N_STARTS,
+) -> Index:
+    """Cluster points given their kernel matrix.
+
+    Parameters
+    ----------
+    K : ndarray of shape (m, m)
+        Kernel matrix.
+    n_clusters : int
+        Clusters wanted; fewer are found if fewer points are distinct.
+    rng : Generator
+        Source of randomness.
+    on_sphere : bool
+        Whether to compare directions, not distances; see `is_on_sphere`.
+    n_starts : int
+        Independent starts, of which the one with the smallest spread is taken.
+
+    Returns
+    -------
+    groups : ndarray of shape (m,)
+        Cluster of every point, numbered from zero without gaps.
+    """
+    starts = []
+    for _ in range(n_starts):
+        groups = _seed_groups(K, n_clusters, rng)
+        starts.append((improve_groups(K, groups, n_clusters, on_sphere, MAX_ROUNDS), groups))
+    _, best = min(starts, key=lambda start: start[0])
+    return np.unique(best, return_inverse=True)[1].astype(np.intp)
+
+
+def _seed_groups(K: NDArray[np.float32], n_clusters: int, rng: np.random.Generator) -> Index:
+    """Groups around points drawn one by one, each likely to be far from those before it."""
+    m = len(K)
+    diag = K.diagonal().astype(np.float64)
+    groups = np.zeros(m, np.intp)
+    seed = int(rng.integers(m))
+    nearest = np.maximum(diag + diag[seed] - 2.0 * K[:, seed], 0.0)
+    # Rounding leaves tiny distances between equal points.
+    noise = 1e-6 * max(float(np.abs(diag).max()), 1e-300)
+    for g in range(1, min(n_clusters, m)):
+        chances = np.cumsum(np.where(nearest > noise, nearest, 0.0))
+        if chances[-1] == 0.0:
+            break
+        seed = int(np.searchsorted(chances, rng.random() * chances[-1], side="right"))
+        distance = np.maximum(diag + diag[seed] - 2.0 * K[:, seed], 0.0)
+        closer = distance < nearest
+        groups[closer] = g
+        nearest[closer] = distance[closer]
+        groups[seed], nearest[seed] = g, 0.0
+    return groups

@@ -1,0 +1,98 @@
+"""Compiled loops of kernel k-means."""
+
+import numpy as np
+from numba import njit
+
+jit = njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+
+
+@jit
+def distance_to_mean(mean_kernel, squared_norm, on_sphere):
+    """Squared distance to a mean, less ``k(x, x)``; on the sphere, to the mean's direction instead.
+
+    ``mean_kernel`` is the mean of ``k(x, x_j)`` over a group, ``squared_norm`` that of its mean.
+    """
+    if on_sphere:
+        return -mean_kernel / np.sqrt(max(squared_norm, 1e-30))
+    return squared_norm - 2.0 * mean_kernel
+
+
+@jit
+def assign_groups(block, bounds, squared_norms, on_sphere, out):
+    """Nearest group of every row of a kernel matrix whose columns are sorted by group.
+
+    Group g has the columns ``bounds[g]`` to ``bounds[g + 1]``; of several nearest the first is
+    taken.
+    """
+    for r in range(block.shape[0]):
+        best, nearest = np.inf, 0
+        for g in range(squared_norms.size):
+            total = np.float32(0.0)
+            for c in range(bounds[g], bounds[g + 1]):
+                total += block[r, c]
+            mean = total / (bounds[g + 1] - bounds[g])
+            distance = distance_to_mean(mean, squared_norms[g], on_sphere)
+            if distance < best:
+                best, nearest = distance, g
+        out[r] = nearest
+
+
+@jit
+def add_row(row, out):
+    for c in range(out.size):
+        out[c] += row[c]
+
+
+@jit
+def add_by_group(K, groups, sums, sizes):
+    """Sums ``sums[g]`` of the rows of the symmetric ``K`` in each group, and the groups' sizes."""
+    sums[:] = 0.0
+    sizes[:] = 0
+    for j in range(groups.size):
+        sizes[groups[j]] += 1
+        add_row(K[j], sums[groups[j]])
+
+
+@jit
+def measure_group(sums, size, squared_norm, on_sphere, out):
+    for i in range(out.size):
+        out[i] = distance_to_mean(sums[i] / size, squared_norm, on_sphere)
+
+
+@jit
+def take_nearer(distances, g, best, nearest):
+    for i in range(best.size):
+        if distances[i] < best[i]:
+            best[i] = distances[i]
+            nearest[i] = g
+
+
+@jit
+def improve_groups(K, groups, n_groups, on_sphere, max_rounds):
+    """Lloyd's iterations in kernel space, in place; returns the sum of the distances.
+
+    A group that loses all its points stays empty.
+    """
+    n = groups.size
+    sums, sizes = np.empty((n_groups, n), K.dtype), np.empty(n_groups, np.int64)
+    squared_norms, distances, best = np.empty(n_groups), np.empty(n), np.empty(n)
+    nearest = np.empty(n, groups.dtype)
+    spread = 0.0
+    for _ in range(max_rounds):
+        add_by_group(K, groups, sums, sizes)
+        squared_norms[:] = 0.0
+        for i in range(n):
+            squared_norms[groups[i]] += sums[groups[i], i]
+        best[:] = np.inf
+        nearest[:] = groups
+        for g in range(n_groups):
+            if sizes[g] > 0:
+                norm = squared_norms[g] / np.float64(sizes[g]) ** 2
+                measure_group(sums[g], np.float64(sizes[g]), norm, on_sphere, distances)
+                take_nearer(distances, g, best, nearest)
+        spread = best.sum()
+        n_moved = np.count_nonzero(nearest != groups)
+        groups[:] = nearest
+        if n_moved == 0:
+            break
+    return spread

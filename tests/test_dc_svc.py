@@ -1,0 +1,361 @@
+"""`DCSVC`: the optimum at the top, sensible models below, and a clean end whatever happens."""
+
+import io
+import os
+import pickle
+import warnings
+
+import joblib
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import make_blobs, make_moons
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import widemargin
+from widemargin import DCSVC, KernelSVC
+from widemargin.kernels import RBF
+from widemargin.progress import LevelLine
+
+
+@pytest.fixture(scope="module")
+def moons():
+    return make_moons(1200, noise=0.2, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    X, y = make_blobs(900, centers=6, cluster_std=1.5, random_state=3)
+    return X, y % 3
+
+
+EARLY = {
+    "n_clusters": 4,
+    "n_levels": 2,
+    "stop_level": 2,
+    "sample_size": 200,
+    "gamma": 1.0,
+    "C": 5.0,
+}
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("kernel", ["rbf", "poly"])
+def test_exact_equals_kernel_svc(moons, kernel, intercept):
+    X, y = moons
+    params = {"C": 5.0, "gamma": 1.0, "kernel": kernel, "fit_intercept": intercept, "tol": 1e-4}
+    ours = DCSVC(n_clusters=3, n_levels=2, **params).fit(X, y)
+    exact = KernelSVC(**params).fit(X, y)
+    assert_allclose(ours.objective_, exact.objective_, rtol=1e-6)
+    assert_allclose(ours.decision_function(X), exact.decision_function(X), atol=5e-3)
+    assert [record.level for record in ours.levels_] == [2, 1, 0]
+    assert ours.level_ == 0
+    assert ours.stop_reason_ == "converged"
+
+
+@pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
+def test_exact_multiclass_equals_kernel_svc(blobs, multi_class):
+    X, y = blobs
+    weight = np.random.default_rng(0).random(len(y)) + 0.5
+    params = {
+        "C": 3.0, "gamma": 0.5, "fit_intercept": False, "tol": 1e-4, "multi_class": multi_class,
+        "class_weight": "balanced",
+    }  # fmt: skip
+    ours = DCSVC(n_clusters=3, n_levels=1, **params).fit(X, y, weight)
+    exact = KernelSVC(**params).fit(X, y, weight)
+    assert_allclose(ours.objective_, exact.objective_, rtol=1e-5)
+    assert np.mean(ours.predict(X) == exact.predict(X)) > 0.998
+
+
+@pytest.mark.parametrize("form", ["dense", "csr", "float32"])
+@pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
+def test_early_prediction_is_routing_by_hand(blobs, form, multi_class):
+    X, y = blobs
+    X = {"dense": X, "csr": sparse.csr_matrix(X), "float32": X.astype(np.float32)}[form]
+    model = DCSVC(**EARLY, multi_class=multi_class).fit(X[:600], y[:600])
+    assert model.level_ == 2
+    dense = X.toarray() if sparse.issparse(X) else X
+    parts = model._parts
+    samples = dense[:0] if parts.samples is None else parts.samples
+    samples = samples.toarray() if sparse.issparse(samples) else samples
+    partition = parts.partition
+    vectors = model.support_vectors_
+    vectors = vectors.toarray() if sparse.issparse(vectors) else vectors
+    kernel = RBF(1.0)
+    assert not partition.children
+    expected = []
+    for x in dense[600:700]:
+        k = kernel.exact(x[None], samples[partition.sample])[0]
+        means = [
+            k[a:b].mean() for a, b in zip(partition.bounds, partition.bounds[1:], strict=False)
+        ]
+        c = int(np.argmax(np.array(means) / np.sqrt(partition.squared_norms)))
+        mine = model.support_clusters_ == c
+        k = kernel.exact(x[None], vectors[mine])[0]
+        expected.append(model.dual_coef_[:, mine] @ k + model.cluster_intercepts_[c])
+    decisions = model._model.decide(X[600:700], max_bytes=10**8, n_jobs=1)
+    assert_allclose(decisions, expected, atol=1e-4)
+
+
+def test_early_model_of_a_cluster_is_the_svm_of_its_points(moons):
+    X, y = moons
+    model = DCSVC(**EARLY, tol=1e-4, keep_levels=True).fit(X, y)
+    clusters = model._model.find_clusters(
+        model._model.prepare(X), widemargin.parallel.Workers(1, None)
+    )
+    checked = 0
+    for c in range(len(model.cluster_intercepts_)):
+        rows = np.flatnonzero(clusters == c)
+        if len(np.unique(y[rows])) == 2:
+            alone = KernelSVC(C=5.0, gamma=1.0, fit_intercept=False, tol=1e-4).fit(X[rows], y[rows])
+            assert_allclose(
+                model.decision_function(X[rows]), alone.decision_function(X[rows]), atol=5e-3
+            )
+            checked += 1
+    assert checked >= 4
+
+
+def test_naive_adds_all_clusters_up(moons):
+    X, y = moons
+    model = DCSVC(**EARLY, combine="naive").fit(X, y)
+    K = RBF(1.0).exact(X[:50], model.support_vectors_)
+    assert_allclose(model.decision_function(X[:50]), K @ model.dual_coef_[0], atol=1e-4)
+
+
+@pytest.mark.parametrize("multi", [False, True])
+def test_committee(moons, blobs, multi):
+    X, y = blobs if multi else moons
+    model = DCSVC(**EARLY, combine="bcm").fit(X, y)
+    assert model.score(X, y) > 0.8
+    committee = model._parts.committee
+    queries = model._model.prepare(X[:20])
+    votes = model._model.ask_all(queries, np.arange(20), widemargin.parallel.Workers(1, None))
+    odds = (committee.slope[:, None] * votes + committee.offset[:, None]).sum(axis=0)
+    expected = odds - (len(votes) - 1) * committee.prior
+    assert_allclose(model._model.decide(X[:20], max_bytes=10**8, n_jobs=1), expected)
+
+
+@pytest.mark.parametrize("combine", ["early", "naive", "bcm"])
+def test_levels_are_good_on_the_way(moons, combine):
+    X, y = moons
+    model = DCSVC(**{**EARLY, "stop_level": 0}, combine=combine, keep_levels=True).fit(X, y)
+    scores = [np.mean(labels == y) for labels in model.staged_predict(X)]
+    assert len(scores) == len(model.levels_) == 3
+    # The paper's Table 1: adding up and committees are worse than early prediction.
+    assert min(scores) > (0.95 if combine == "early" else 0.85)
+    *_, last = model.staged_decision_function(X)
+    assert_array_equal(last, model.decision_function(X))
+    assert_array_equal(last >= 0, model.predict(X))
+
+
+def test_levels_are_not_kept_unasked(moons):
+    model = DCSVC(**EARLY).fit(*moons)
+    with pytest.raises(ValueError, match="keep_levels=True"):
+        next(model.staged_predict(moons[0]))
+
+
+def test_precomputed_and_callable(moons):
+    X, y = moons
+    train, test = X[:800], X[800:]
+    params = {**EARLY, "stop_level": 1}
+    direct = DCSVC(**params).fit(train, y[:800])
+    kernel = RBF(1.0)
+    given = DCSVC(**{**params, "kernel": "precomputed"}).fit(kernel(train), y[:800])
+    agreement = np.mean(given.predict(kernel(test, train)) == direct.predict(test))
+    assert agreement > 0.97
+    called = DCSVC(**{**params, "kernel": kernel.exact}).fit(train, y[:800])
+    assert np.mean(called.predict(test) == direct.predict(test)) > 0.97
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky"])
+def test_same_answer_on_any_backend(moons, backend):
+    X, y = moons
+    alone = DCSVC(**EARLY, n_jobs=1).fit(X, y)
+    with joblib.parallel_config(backend=backend, n_jobs=2):
+        several = DCSVC(**EARLY).fit(X, y)
+    assert_array_equal(several.dual_coef_, alone.dual_coef_)
+    assert_array_equal(several.support_, alone.support_)
+    assert_array_equal(several.decision_function(X), alone.decision_function(X))
+
+
+def test_same_answer_on_a_dask_cluster(moons):
+    distributed = pytest.importorskip("distributed", reason="needs the extra 'dask'")
+    X, y = moons
+    alone = DCSVC(**EARLY, n_jobs=1).fit(X, y)
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster),
+        joblib.parallel_config(backend="dask"),
+    ):
+        several = DCSVC(**EARLY).fit(X, y)
+    assert_array_equal(several.dual_coef_, alone.dual_coef_)
+    assert_array_equal(several.decision_function(X), alone.decision_function(X))
+
+
+def die_in_a_worker(parent, X, Z):
+    if os.getpid() != parent:
+        os._exit(1)
+    return RBF(1.0).exact(X, Z)
+
+
+def test_a_worker_that_dies_is_an_error(moons):
+    from functools import partial
+
+    kernel = partial(die_in_a_worker, os.getpid())
+    model = DCSVC(**{**EARLY, "kernel": kernel})
+    with joblib.parallel_config(backend="loky", n_jobs=2), pytest.raises(Exception, match="worker"):
+        model.fit(*moons)
+    assert not hasattr(model, "classes_")
+
+
+@pytest.mark.parametrize("max_time", [1e-6, 0.05])
+def test_out_of_time_leaves_the_best_model_there_is(max_time):
+    X, y = make_moons(4000, noise=0.3, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="max_time"):
+        model = DCSVC(C=100.0, gamma=5.0, n_levels=2, tol=1e-6, max_time=max_time).fit(X, y)
+    assert model.stop_reason_ == "max_time"
+    assert len(model.levels_) >= 1
+    assert model.predict(X).shape == y.shape
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        np.zeros((60, 2)),
+        np.repeat([[0.0, 1.0], [3.0, 1.0], [9.0, 9.0]], 20, axis=0),
+        np.arange(6.0)[:, None],
+        np.arange(2.0)[:, None],
+    ],
+    ids=["all equal", "duplicates", "few", "two"],
+)
+@pytest.mark.parametrize("stop_level", [0, 1, 3])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_odd_data(X, stop_level, intercept):
+    y = np.arange(len(X)) % 2
+    model = DCSVC(
+        n_clusters=4, n_levels=3, stop_level=stop_level, sample_size=10_000,
+        fit_intercept=intercept, gamma=1.0,
+    ).fit(X, y)  # fmt: skip
+    assert np.isfinite(model.decision_function(X)).all()
+    assert model.level_ == stop_level
+
+
+def test_levels_with_tiny_clusters_are_left_out(moons):
+    X, y = moons
+    model = DCSVC(n_levels=6, gamma=1.0).fit(X, y)
+    assert [record.level for record in model.levels_] == [2, 1, 0]
+    assert DCSVC(n_levels=6, gamma=1.0).fit(X[:100], y[:100]).levels_[0].level == 0
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"n_clusters": 1}, "n_clusters"),
+        ({"n_levels": 0}, "n_levels"),
+        ({"stop_level": -1}, "stop_level"),
+        ({"n_levels": 2, "stop_level": 3}, "stop_level: 3 is below the lowest level"),
+        ({"sample_size": 0}, "sample_size"),
+        ({"combine": "vote"}, "combine"),
+        ({"C": -1.0}, "C"),
+    ],
+)
+def test_bad_parameters(moons, params, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        DCSVC(**params).fit(*moons)
+
+
+def test_warm_start(moons):
+    X, y = moons
+    model = DCSVC(C=5.0, gamma=1.0, warm_start=True, n_levels=2, tol=1e-4).fit(X, y)
+    moves = model.n_iter_
+    model.fit(X, y)
+    assert model.n_iter_ == 0
+    assert [record.level for record in model.levels_] == [0]
+    model.set_params(C=10.0).fit(X, y)
+    cold = DCSVC(C=10.0, gamma=1.0, n_levels=2, tol=1e-4).fit(X, y)
+    assert_allclose(model.objective_, cold.objective_, rtol=1e-6)
+    assert model.n_iter_ < moves
+
+
+@pytest.mark.parametrize("combine", ["early", "naive", "bcm"])
+@pytest.mark.parametrize("form", ["dense", "csr", "precomputed"])
+@pytest.mark.parametrize("stop_level", [0, 2])
+def test_pickle_and_file(blobs, tmp_path, combine, form, stop_level):
+    X, y = blobs
+    params = {**EARLY, "combine": combine, "stop_level": stop_level}
+    if form == "precomputed":
+        X, params["kernel"] = RBF(1.0)(X), "precomputed"
+    elif form == "csr":
+        X = sparse.csr_matrix(X)
+    model = DCSVC(**params).fit(X, y)
+    widemargin.save(model, tmp_path / "m.wm")
+    loaded = widemargin.load(tmp_path / "m.wm")
+    for other in (pickle.loads(pickle.dumps(model)), loaded):
+        assert_array_equal(other.decision_function(X), model.decision_function(X))
+        assert_array_equal(other.predict(X), model.predict(X))
+        assert other.levels_ == model.levels_
+    assert loaded.get_params() == model.get_params()
+
+
+def test_nested_partitions_survive_a_file(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 2))
+    X[:1500] = [3.0, 3.0] + 0.1 * X[:1500]
+    y = rng.random(2000) > 0.5
+    model = DCSVC(gamma=0.5, n_clusters=8, n_levels=1, stop_level=1).fit(X, y)
+    assert model._parts.partition.children
+    widemargin.save(model, tmp_path / "m.wm")
+    assert_array_equal(widemargin.load(tmp_path / "m.wm").predict(X), model.predict(X))
+
+
+def test_scikit_learn_tools(moons):
+    X, y = moons
+    names = np.array(["no", "yes"])[y]
+    pipe = make_pipeline(StandardScaler(), DCSVC(n_levels=1, stop_level=1))
+    search = GridSearchCV(pipe, {"dcsvc__C": [0.1, 10.0]}, cv=2).fit(X, names)
+    assert search.best_score_ > 0.9
+    assert set(clone(search.best_estimator_).fit(X, names).predict(X)) == {"no", "yes"}
+
+
+def test_progress_display(moons):
+    stream = io.StringIO()
+    line = LevelLine(2, stream)
+    heard = []
+    DCSVC(**{**EARLY, "stop_level": 0}, callback=lambda p: (heard.append(p), line.show(p))).fit(
+        *moons
+    )
+    text = stream.getvalue()
+    assert "level 2  clusters 1/16" in text
+    assert "level 1  clusters 4/4" in text
+    assert "level 0" in text
+    assert "support vectors" in text
+    assert "objective" in text
+    assert len(heard) == len(text.splitlines())
+
+
+def test_verbose_does_not_disturb(moons, capsys):
+    quiet = DCSVC(**EARLY).fit(*moons)
+    loud = DCSVC(**EARLY, verbose=1).fit(*moons)
+    assert "level 2" in capsys.readouterr().err
+    assert_array_equal(loud.dual_coef_, quiet.dual_coef_)
+
+
+def test_error_in_a_callback_abandons_the_fit(moons):
+    def complain(_):
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        DCSVC(**EARLY, callback=complain).fit(*moons)
+
+
+def test_no_warnings_on_an_ordinary_fit(moons):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        DCSVC(**{**EARLY, "stop_level": 0}).fit(*moons)

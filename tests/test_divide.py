@@ -1,0 +1,203 @@
+"""Divide and conquer: every level against the theorems it rests on."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from tests.reference import kernels as formulas
+from tests.reference import svm_dual as reference
+from widemargin.kernels import RBF, Poly
+from widemargin.solvers.box_qp import Limits
+from widemargin.solvers.divide import Plan, solve_levels
+from widemargin.solvers.many import Task
+
+PLAN = Plan(
+    n_clusters=3, n_levels=2, stop_level=0, sample_size=80, adaptive=True, refine=True, n_jobs=1,
+    seed=0,
+)  # fmt: skip
+KERNELS = {"rbf": RBF(1.0), "poly": Poly(0.5, 3, 1.0)}
+FORMULAS = {
+    "rbf": lambda X: formulas.rbf(X, gamma=1.0),
+    "poly": lambda X: formulas.poly(X, gamma=0.5, degree=3, coef0=1.0),
+}
+
+
+def draw(n=300, seed=0, d=3):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    y = np.where(np.sin(2 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=n) > 0, 1.0, -1.0)
+    return X, y
+
+
+def levels_of(X, y, kernel, *, C=2.0, intercept=False, plan=PLAN, tol=1e-5, callback=None, **more):
+    task = Task(np.arange(len(y)), y, np.full(len(y), C))
+    return list(
+        solve_levels(
+            X, kernel, kernel.prepare(X), [task], plan, intercept=intercept,
+            limits=Limits(tol=tol, **more), callback=callback,
+        )
+    )  # fmt: skip
+
+
+def with_plan(**changes):
+    return Plan(**{**PLAN.__dict__, **changes})
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_last_level_is_the_optimum(name, intercept):
+    X, y = draw()
+    *_, last = levels_of(X, y, KERNELS[name], intercept=intercept)
+    K, upper = FORMULAS[name](X), np.full(len(y), 2.0)
+    (result,) = last.results
+    assert last.record.level == 0
+    assert last.partition is None
+    assert reference.violation(K, y, upper, result.coef, intercept) < 1e-3
+    gap = reference.duality_gap(K, y, upper, result.coef, result.intercept)
+    assert gap < 1e-4 * abs(result.objective)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_level_is_the_optimum_for_the_kernel_without_values_between_clusters(name):
+    """Lemma 1."""
+    X, y = draw()
+    upper = np.full(len(y), 2.0)
+    for level in levels_of(X, y, KERNELS[name])[:-1]:
+        same = level.clusters[:, None] == level.clusters[None, :]
+        K = np.where(same, FORMULAS[name](X), 0.0)
+        (result,) = level.results
+        assert reference.violation(K, y, upper, result.coef, False) < 1e-3
+        assert_allclose(result.objective, reference.objective(K, y, result.coef), rtol=1e-5)
+        assert_allclose(level.record.objective, result.objective)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("name", KERNELS)
+def test_distance_to_the_optimum_is_bounded_by_the_kernel_between_clusters(name, seed):
+    """Theorem 1, and Theorem 3, which counts support vectors only."""
+    X, y = draw(200, seed)
+    C = 2.0
+    K = FORMULAS[name](X)
+    levels = levels_of(X, y, KERNELS[name], C=C)
+    best = reference.objective(K, y, levels[-1].results[0].coef)
+    is_support = levels[-1].results[0].coef != 0
+    for level in levels[:-1]:
+        coef = level.results[0].coef
+        apart = level.clusters[:, None] != level.clusters[None, :]
+        distance = reference.objective(K, y, coef) - best
+        assert distance >= -1e-6 * abs(best)
+        assert distance <= 0.5 * C**2 * np.abs(K[apart]).sum()
+        either = is_support | (coef != 0)
+        between = apart & either[:, None] & either[None, :]
+        assert distance <= 0.5 * C**2 * np.abs(K[between]).sum() + 1e-9
+
+
+def test_levels_and_records():
+    X, y = draw()
+    levels = levels_of(X, y, RBF(1.0))
+    assert [level.record.level for level in levels] == [2, 1, 0]
+    assert [level.record.n_clusters for level in levels] == [9, 3, 1]
+    for level in levels:
+        record = level.record
+        assert record.largest_cluster == np.bincount(level.clusters).max()
+        assert record.n_support == np.count_nonzero(level.results[0].coef)
+        assert record.solving_seconds > 0
+        assert level.intercepts.shape == (record.n_clusters, 1)
+        assert level.is_complete
+    assert levels[0].record.clustering_seconds > 0
+
+
+def test_adaptive_clustering_samples_support_vectors():
+    X, y = draw(600)
+    levels = levels_of(X, y, RBF(1.0), plan=with_plan(sample_size=40))
+    support = np.flatnonzero(levels[0].results[0].coef)
+    assert set(levels[1].partition.all_samples()) <= set(support)
+    blind = levels_of(X, y, RBF(1.0), plan=with_plan(sample_size=40, adaptive=False))
+    assert not set(blind[1].partition.all_samples()) <= set(support)
+
+
+def test_each_level_starts_from_the_one_below():
+    X, y = draw(800)
+    *_, glued = levels_of(X, y, RBF(1.0), plan=with_plan(n_clusters=2, n_levels=1))
+    cold = levels_of(X, y, RBF(1.0), plan=with_plan(n_levels=0))
+    assert glued.results[0].n_iter < 0.7 * cold[0].results[0].n_iter
+
+
+@pytest.mark.parametrize("stop_level", [1, 2])
+def test_stopping_early(stop_level):
+    X, y = draw()
+    levels = levels_of(X, y, RBF(1.0), plan=with_plan(stop_level=stop_level))
+    assert [level.record.level for level in levels] == list(range(2, stop_level - 1, -1))
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_clusters_of_one_class(intercept):
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(60, 2)) - 20, rng.normal(size=(60, 2)) + 20])
+    y = np.repeat([-1.0, 1.0], 60)
+    kernel = RBF(0.1)
+    levels = levels_of(X, y, kernel, intercept=intercept, plan=with_plan(n_clusters=2, n_levels=1))
+    assert levels[0].record.n_clusters == 2
+    if intercept:
+        assert not levels[0].results[0].coef.any()
+        assert sorted(levels[0].intercepts.ravel()) == [-1.0, 1.0]
+    else:
+        K = np.kron(np.eye(2), np.ones((60, 60))) * formulas.rbf(X, gamma=0.1)
+        coef = levels[0].results[0].coef
+        assert reference.violation(K, y, np.full(120, 2.0), coef, False) < 1e-3
+    assert levels[-1].results[0].stop_reason == "converged"
+
+
+def test_multiclass_tasks_share_partitions_and_miss_classes():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 2)) + np.repeat([[0, 0], [30, 0], [0, 30]], 30, axis=0)
+    pairs = [(0, 1), (0, 2), (1, 2)]
+    tasks = []
+    for a, b in pairs:
+        index = np.r_[30 * a : 30 * a + 30, 30 * b : 30 * b + 30]
+        tasks.append(Task(index, np.repeat([-1.0, 1.0], 30), np.full(60, 1.0)))
+    kernel = RBF(0.1)
+    plan = with_plan(n_levels=1, stop_level=1)
+    (level,) = solve_levels(
+        X, kernel, kernel.prepare(X), tasks, plan, intercept=False, limits=Limits(tol=1e-4)
+    )
+    assert len(level.results) == 3
+    for task, result in zip(tasks, level.results, strict=True):
+        K = formulas.rbf(X[task.index], gamma=0.1)
+        c = level.clusters[task.index]
+        K = np.where(c[:, None] == c[None, :], K, 0.0)
+        assert reference.violation(K, task.y, task.upper, result.coef, False) < 2e-3
+
+
+def test_out_of_time():
+    X, y = draw(400)
+    levels = levels_of(X, y, RBF(1.0), max_time=1e-9)
+    assert len(levels) == 1
+    assert not levels[0].is_complete
+    assert levels[0].results[0].stop_reason == "max_time"
+
+
+def test_callback_hears_of_every_cluster_and_of_the_whole_problem():
+    X, y = draw(400)
+    heard = []
+    levels = levels_of(X, y, RBF(1.0), callback=heard.append)
+    for level in levels[:-1]:
+        mine = [h for h in heard if h.level == level.record.level]
+        assert [h.n_done for h in mine] == list(range(1, level.record.n_clusters + 1))
+        assert_allclose(mine[-1].objective, level.record.objective)
+        assert mine[-1].n_support == level.record.n_support
+        assert mine[-1].seconds_left == 0
+    assert [h for h in heard if h.level == 0]
+
+
+def test_answers_do_not_depend_on_the_number_of_jobs():
+    X, y = draw(1500)
+    plan = with_plan(n_clusters=4, n_levels=2, stop_level=1)
+    alone = levels_of(X, y, RBF(1.0), tol=1e-3, plan=plan)
+    for n_jobs in (2, 3):
+        several = levels_of(
+            X, y, RBF(1.0), tol=1e-3, plan=Plan(**{**plan.__dict__, "n_jobs": n_jobs})
+        )
+        for a, b in zip(alone, several, strict=True):
+            assert_array_equal(a.clusters, b.clusters)
+            assert_array_equal(a.results[0].coef, b.results[0].coef)

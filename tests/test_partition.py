@@ -1,0 +1,178 @@
+"""Two-step kernel k-means: against plain k-means, by hand, and on data that make it hard."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.cluster import KMeans
+from sklearn.datasets import make_blobs
+from sklearn.metrics import adjusted_rand_score
+
+from tests.reference import kernels as formulas
+from widemargin.kernels import RBF, CallableKernel, Chi2, Intersection, Linear, Poly, Precomputed
+from widemargin.parallel import Workers, open_workers
+from widemargin.solvers.partition import divide_points, kernel_kmeans
+
+ALONE = Workers(1, None)
+
+
+def rng():
+    return np.random.default_rng(0)
+
+
+def divide(kernel, X, n_clusters, sample_size=300, candidates=None, workers=ALONE, seed=0):
+    points = kernel.prepare(X)
+    candidates = np.arange(len(X)) if candidates is None else candidates
+    return points, *divide_points(
+        kernel, points, n_clusters, candidates, sample_size, np.random.default_rng(seed), workers
+    )
+
+
+def distances_to_means(K_query, K_sample, groups, on_sphere=False):
+    """Squared distances in kernel space, less k(x, x), straight from the definition.
+
+    On the sphere, the negative cosine of the angle to the mean.
+    """
+    columns = []
+    for g in range(groups.max() + 1):
+        inside = groups == g
+        norm, mean = K_sample[np.ix_(inside, inside)].mean(), K_query[:, inside].mean(axis=1)
+        columns.append(-mean / np.sqrt(norm) if on_sphere else norm - 2 * mean)
+    return np.stack(columns, axis=1)
+
+
+def spread(K, groups):
+    distances = distances_to_means(K, K, groups)[np.arange(len(K)), groups]
+    return float(np.sum(K.diagonal() + distances))
+
+
+def test_linear_kernel_gives_plain_kmeans():
+    X, _ = make_blobs(200, centers=5, cluster_std=0.5, random_state=0)
+    K = X @ X.T
+    groups = kernel_kmeans(K.astype(np.float32), 5, rng(), n_starts=10)
+    plain = KMeans(5, n_init=10, random_state=0).fit(X)
+    assert_allclose(spread(K, groups), plain.inertia_, rtol=1e-4)
+    assert adjusted_rand_score(groups, plain.labels_) == 1.0
+
+
+@pytest.mark.parametrize("on_sphere", [False, True])
+@pytest.mark.parametrize("n_clusters", [1, 2, 7, 40])
+def test_every_sampled_point_is_with_its_mean(n_clusters, on_sphere):
+    X = rng().normal(size=(80, 3))
+    K = formulas.rbf(X, gamma=0.5)
+    groups = kernel_kmeans(K.astype(np.float32), n_clusters, rng(), on_sphere)
+    assert_array_equal(np.unique(groups), np.arange(groups.max() + 1))
+    distances = distances_to_means(K, K, groups, on_sphere)
+    assert_allclose(distances[np.arange(80), groups], distances.min(axis=1), atol=1e-5)
+
+
+KERNELS = [
+    RBF(0.5), Poly(0.5, 3, 1.0), Chi2(), Intersection(), Linear(),
+    CallableKernel(lambda X, Z: X @ Z.T),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.name)
+def test_every_point_is_with_the_nearest_mean(kernel):
+    X = rng().random((500, 4))
+    points, partition, clusters = divide(kernel, X, 6, sample_size=60)
+    assert not partition.children
+    groups = np.repeat(np.arange(partition.n_clusters), np.diff(partition.bounds))
+    S = X[partition.sample]
+    assert partition.on_sphere == isinstance(kernel, RBF)
+    distances = distances_to_means(
+        kernel.exact(X, S), kernel.exact(S, S), groups, partition.on_sphere
+    )
+    chosen = distances[np.arange(500), clusters]
+    assert_allclose(chosen, distances.min(axis=1), atol=1e-5)
+    assert np.unique(partition.sample).size == 60
+    assert_array_equal(clusters, partition.assign(kernel, points, np.arange(500), points, ALONE))
+
+
+def test_precomputed_kernel_is_divided_like_the_one_it_was_computed_with():
+    X = rng().normal(size=(300, 2))
+    _, _, expected = divide(RBF(0.5), X, 5)
+    _, _, clusters = divide(Precomputed(), RBF(0.5)(X), 5)
+    assert adjusted_rand_score(expected, clusters) > 0.99
+
+
+def test_answers_do_not_depend_on_the_number_of_threads():
+    X = rng().normal(size=(5000, 20))
+    _, _, expected = divide(RBF(0.05), X, 16)
+    with open_workers(3) as workers:
+        _, _, clusters = divide(RBF(0.05), X, 16, workers=workers)
+    assert_array_equal(clusters, expected)
+    assert not np.array_equal(expected, divide(RBF(0.05), X, 16, seed=1)[2])
+
+
+def test_unseen_points_find_their_cluster():
+    X, y = make_blobs(600, centers=4, cluster_std=0.3, random_state=1)
+    kernel = RBF(0.1)
+    points, partition, clusters = divide(kernel, X[:400], 4)
+    assert adjusted_rand_score(clusters, y[:400]) == 1.0
+    queries = kernel.prepare(X[400:], like=points)
+    found = partition.assign(kernel, queries, np.arange(200), points, ALONE)
+    assert adjusted_rand_score(np.r_[clusters, found], y) == 1.0
+
+
+def test_samples_come_from_the_candidates():
+    X = rng().normal(size=(200, 2))
+    candidates = np.arange(50, 90)
+    _, partition, _ = divide(RBF(1.0), X, 3, sample_size=20, candidates=candidates)
+    assert set(partition.all_samples()) <= set(candidates)
+
+
+@pytest.mark.parametrize(
+    ("X", "n_found"),
+    [
+        (np.zeros((30, 2)), 1),
+        (np.repeat([[0.0, 0.0], [5.0, 5.0]], 15, axis=0), 2),
+        (np.arange(5.0)[:, None], 5),
+        (np.ones((1, 3)), 1),
+    ],
+    ids=["equal", "two places", "fewer points", "one point"],
+)
+def test_odd_data(X, n_found):
+    _, partition, clusters = divide(RBF(1.0), X, 8)
+    assert partition.n_clusters == n_found
+    assert set(clusters) == set(range(n_found))
+
+
+def crowd():
+    """Most points in one place, of which hardly any is a candidate to be sampled."""
+    X = rng().normal(size=(4000, 2))
+    X[:200] += 30.0
+    return X, np.r_[:100, 3999]
+
+
+def test_a_cluster_that_takes_nearly_everything_is_divided_again():
+    X, candidates = crowd()
+    points, partition, clusters = divide(RBF(0.1), X, 8, candidates=candidates)
+    assert partition.children
+    sizes = np.bincount(clusters, minlength=partition.n_clusters)
+    flat = replace(partition, children={})
+    before = np.bincount(flat.assign(RBF(0.1), points, np.arange(4000), points, ALONE))
+    assert before.max() > 3700
+    assert sizes.max() < 0.6 * before.max()
+    assert sizes.sum() == 4000
+
+
+def test_a_narrow_kernel_does_not_put_everything_in_one_cluster():
+    X = rng().normal(size=(4000, 10))
+    _, partition, clusters = divide(RBF(2.0), X, 8, sample_size=100)
+    assert partition.n_clusters == 8
+    assert np.bincount(clusters).max() < 1500
+
+
+def test_renumbering_keeps_the_partition():
+    X, candidates = crowd()
+    kernel = RBF(0.1)
+    points, partition, clusters = divide(kernel, X, 8, candidates=candidates)
+    assert partition.children
+    used = np.unique(partition.all_samples())
+    position = np.zeros(4000, int)
+    position[used] = np.arange(len(used))
+    samples = kernel.prepare(X[used], like=points)
+    found = partition.renumber(position).assign(kernel, points, np.arange(4000), samples, ALONE)
+    assert_array_equal(found, clusters)
