@@ -257,7 +257,7 @@ def test_levels_with_tiny_clusters_are_left_out(moons):
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"n_clusters": 1}, "n_clusters"),
+        ({"n_clusters": 0}, "n_clusters"),
         ({"n_levels": 0}, "n_levels"),
         ({"stop_level": -1}, "stop_level"),
         ({"n_levels": 2, "stop_level": 3}, "stop_level: 3 is below the lowest level"),

@@ -116,11 +116,14 @@ def test_adaptive_clustering_samples_support_vectors():
     assert not set(blind[1].partition.all_samples()) <= set(support)
 
 
-def test_each_level_starts_from_the_one_below():
-    X, y = draw(800)
-    *_, glued = levels_of(X, y, RBF(1.0), plan=with_plan(n_clusters=2, n_levels=1))
-    cold = levels_of(X, y, RBF(1.0), plan=with_plan(n_levels=0))
-    assert glued.results[0].n_iter < 0.7 * cold[0].results[0].n_iter
+@pytest.mark.parametrize("refine", [False, True])
+def test_each_level_starts_from_the_one_below(refine):
+    X, y = draw(1500)
+    plan = with_plan(n_clusters=1, refine=refine)
+    lowest, *others = levels_of(X, y, RBF(1.0), plan=plan, tol=1e-3)
+    assert lowest.results[0].n_iter > 500
+    for level in others:
+        assert level.results[0].n_iter == 0
 
 
 @pytest.mark.parametrize("stop_level", [1, 2])

@@ -11,7 +11,6 @@ ESTIMATORS = [
     KernelSVC(fit_intercept=False),
     KernelSVC(kernel="poly", coef0=1.0),
     DCSVC(),
-    DCSVC(n_clusters=2, n_levels=1, stop_level=1),
 ]
 
 

@@ -201,7 +201,7 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
 
     def _check_params(self) -> None:
         super()._check_params()
-        check_integer("n_clusters", self.n_clusters, low=2)
+        check_integer("n_clusters", self.n_clusters, low=1)
         check_integer("n_levels", self.n_levels, low=1)
         check_integer("stop_level", self.stop_level, low=0)
         check_integer("sample_size", self.sample_size, low=1)
@@ -233,16 +233,18 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
             ended_by = max((r.stop_reason for r in level.results), key=STOP_REASONS.index)
         if display:
             display.close()
-        self._levels = levels
-        results = levels[-1].results
-        if levels[-1].partition is None:
+        last = levels[-1]
+        if last.partition is None:
             results = [
                 self._polish(kernel, problem.X, task, result)
-                for task, result in zip(tasks, results, strict=True)
+                for task, result in zip(tasks, last.results, strict=True)
             ]
+            intercepts = np.array([[result.intercept for result in results]])
+            levels[-1] = last = replace(last, results=results, intercepts=intercepts)
+        self._levels = levels
         return [
             replace(result, n_iter=int(n), stop_reason=ended_by)
-            for result, n in zip(results, n_moves, strict=True)
+            for result, n in zip(last.results, n_moves, strict=True)
         ]
 
     def _plan(self, n: int, is_warm: bool) -> Plan:

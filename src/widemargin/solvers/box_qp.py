@@ -32,6 +32,8 @@ BoolArray = NDArray[np.bool_]
 MIN_SAMPLE, MAX_SAMPLE = 1000, 2000  # A problem up to the smaller is solved on its whole matrix.
 #: A sample solved to `SAMPLE_TOL` grows by the factor `SAMPLE_GROWTH`.
 SAMPLE_GROWTH, SAMPLE_TOL = 4, 0.5
+#: A start is refined to this tolerance.
+REFINE_TOL = 0.1
 #: A round stops at this share of the violation it began with: accuracy beyond that would be spent
 #: on variables whose neighbours have not moved yet.
 ROUND_SHARE = 0.1
@@ -120,6 +122,7 @@ def solve_box_qp(
     intercept: bool,
     limits: Limits,
     start: FloatArray | None = None,
+    refine: bool = False,
     seed: int = 0,
     callback: Callable[[Progress], object] | None = None,
 ) -> Result:
@@ -156,12 +159,14 @@ def solve_box_qp(
         by ``tol`` (LIBSVM's rule, checked on all points).
     start : ndarray of shape (n,), optional
         Signed dual variables to begin with; made feasible if they are not.
+    refine : bool
+        Whether to solve for the support vectors of ``start`` alone before all points take part.
     seed : int
         Seed of the order in which points are sampled.
     callback : callable, optional
         Called with a `Progress` after every round.
     """
-    state = _State(gram, y, upper, intercept, limits, start, seed)
+    state = _State(gram, y, upper, intercept, limits, start, refine, seed)
     reason = _descend(state, limits, callback)
     return state.result(reason)
 
@@ -171,7 +176,7 @@ def _descend(state: "_State", limits: Limits, callback: Callable[[Progress], obj
     pace = _Pace()
     while True:
         violation = state.measure()
-        at_target = violation < (limits.tol if state.sees_all else max(limits.tol, SAMPLE_TOL))
+        at_target = violation < (limits.tol if state.sees_all else state.sample_tol)
         if at_target or pace.is_lost():
             if state.sees_all and state.n_active == state.n:
                 return "converged" if at_target else "stalled"
@@ -234,6 +239,7 @@ class _State:
         intercept: bool,
         limits: Limits,
         start: FloatArray | None,
+        refine: bool,
         seed: int,
     ) -> None:
         self.n = len(gram)
@@ -248,15 +254,20 @@ class _State:
         self.gradient = -y
         self.order = np.arange(self.n) if self.is_small else _sample_order(y, seed)
         self.first_sample = min(max(self.n // 4, MIN_SAMPLE), MAX_SAMPLE)
+        self.sample_tol = max(limits.tol, SAMPLE_TOL)
         if start is None:
             self.coef = np.zeros(self.n)
             self.n_seen = self.n if self.n <= 2 * self.first_sample else self.first_sample
             self.active = np.sort(self.order[: self.n_seen])
-        else:
-            self.coef = _make_feasible(start, self.lower, self.upper, intercept)
-            self.n_seen = self.n
-            self.active = np.arange(self.n)
-            self._refresh(self.active)
+            return
+        self.coef = _make_feasible(start, self.lower, self.upper, intercept)
+        self.active, self.n_seen = np.arange(self.n), self.n
+        support = np.flatnonzero(self.coef)
+        if refine and len(support):
+            self.order = np.concatenate([support, np.setdiff1d(self.active, support)])
+            self.active, self.n_seen = support, len(support)
+            self.sample_tol = max(limits.tol, REFINE_TOL)
+        self._refresh(self.active)
 
     @property
     def sees_all(self) -> bool:

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
-from joblib.parallel import get_active_backend
+from joblib.parallel import ThreadingBackend, get_active_backend
 from numpy.typing import NDArray
 
 from widemargin.kernels import Index, Kernel, Points, Precomputed
-from widemargin.parallel import Workers, open_workers
+from widemargin.memory import Buffers
+from widemargin.parallel import open_workers
 from widemargin.solvers.box_qp import FloatArray, Limits, Progress, Result
 from widemargin.solvers.many import Task, solve_tasks
 from widemargin.solvers.partition import Partition, divide_points
@@ -165,6 +166,7 @@ def solve_levels(
     deadline = None if limits.max_time is None else began + limits.max_time
     rng = np.random.default_rng(plan.seed)
     candidates = np.arange(len(points))
+    buffers = Buffers()
     for number in range(plan.n_levels, max(plan.stop_level, 1) - 1, -1):
         start = time.perf_counter()
         with open_workers(plan.n_jobs) as workers:
@@ -175,7 +177,17 @@ def solve_levels(
         clustering_seconds = time.perf_counter() - start
         report = _Reporter(number, partition.n_clusters, began, callback)
         level = _solve_level(
-            X, kernel, tasks, plan, clusters, partition, intercept, limits, deadline, report
+            X,
+            kernel,
+            tasks,
+            plan,
+            clusters,
+            partition,
+            intercept,
+            limits,
+            deadline,
+            report,
+            buffers,
         )
         level = replace(level, record=replace(level.record, clustering_seconds=clustering_seconds))
         yield level
@@ -187,7 +199,9 @@ def solve_levels(
             candidates = support if len(support) else candidates
     if plan.stop_level == 0:
         report = _Reporter(0, 1, began, callback)
-        yield _solve_whole(kernel, points, tasks, plan, intercept, limits, deadline, report)
+        yield _solve_whole(
+            kernel, points, tasks, plan, intercept, limits, deadline, report, buffers
+        )
 
 
 class _Reporter:
@@ -236,7 +250,7 @@ class _Reporter:
 def _solve_level(
     X: Any, kernel: Kernel, tasks: list[Task], plan: Plan, clusters: NDArray[np.int32],
     partition: Partition, intercept: bool, limits: Limits, deadline: float | None,
-    report: _Reporter,
+    report: _Reporter, buffers: Buffers,
 ) -> Level:  # fmt: skip
     """Solve every cluster and glue the solutions."""
     start = time.perf_counter()
@@ -250,7 +264,7 @@ def _solve_level(
     )
     coefs = [np.zeros(len(task.y)) for task in tasks]
     solved: list[list[Result]] = []
-    for c, results in enumerate(_run_jobs(jobs, sizes, plan.n_jobs, limits.cache_bytes)):
+    for c, results in enumerate(_run_jobs(jobs, sizes, plan.n_jobs, limits.cache_bytes, buffers)):
         for coef, where, result in zip(
             coefs, _places(tasks, members[c], len(clusters)), results, strict=True
         ):
@@ -274,16 +288,16 @@ def _solve_level(
 
 def _solve_whole(
     kernel: Kernel, points: Points, tasks: list[Task], plan: Plan, intercept: bool, limits: Limits,
-    deadline: float | None, report: _Reporter,
+    deadline: float | None, report: _Reporter, buffers: Buffers,
 ) -> Level:  # fmt: skip
     """Solve the whole problem, first on the support vectors of the level below."""
     start = time.perf_counter()
     with open_workers(plan.n_jobs) as workers:
-        if plan.refine:
-            tasks = _refine(kernel, points, tasks, workers, intercept, limits, deadline, plan.seed)
+        tasks = [replace(task, refine=plan.refine) for task in tasks]
         results = solve_tasks(
             kernel, points, tasks, workers, intercept=intercept,
             limits=_until(limits, deadline), seed=plan.seed, callback=report.finish_round,
+            buffers=buffers,
         )  # fmt: skip
     record = LevelRecord(
         level=0,
@@ -299,30 +313,9 @@ def _solve_whole(
     return Level(record, None, np.zeros(len(points), np.int32), results, intercepts, complete)
 
 
-def _refine(
-    kernel: Kernel, points: Points, tasks: list[Task], workers: Workers, intercept: bool,
-    limits: Limits, deadline: float | None, seed: int,
-) -> list[Task]:  # fmt: skip
-    """Start of the whole problem: the solution on the support vectors of the level below."""
-    refined = []
-    for task in tasks:
-        support = np.zeros(0, np.intp) if task.start is None else np.flatnonzero(task.start)
-        if task.start is not None and _is_open(task.y[support], intercept):
-            small = Task(
-                task.index[support], task.y[support], task.upper[support], task.start[support]
-            )
-            (result,) = solve_tasks(
-                kernel, points, [small], workers, intercept=intercept,
-                limits=_until(limits, deadline), seed=seed,
-            )  # fmt: skip
-            coef = np.zeros(len(task.y))
-            coef[support] = result.coef
-            task = replace(task, start=coef)
-        refined.append(task)
-    return refined
-
-
-def solve_job(job: Job, cache_bytes: int, n_threads: int) -> list[Result]:
+def solve_job(
+    job: Job, cache_bytes: int, n_threads: int, buffers: Buffers | None = None
+) -> list[Result]:
     """Solutions of the binary problems of one cluster; runs in any thread, process or machine."""
     open_tasks = [task for task in job.tasks if _is_open(task.y, job.intercept)]
     solved: Iterator[Result] = iter(())
@@ -338,6 +331,7 @@ def solve_job(job: Job, cache_bytes: int, n_threads: int) -> list[Result]:
                     intercept=job.intercept,
                     limits=limits,
                     seed=job.seed,
+                    buffers=buffers,
                 )
             )
     return [
@@ -348,16 +342,16 @@ def solve_job(job: Job, cache_bytes: int, n_threads: int) -> list[Result]:
 
 
 def _run_jobs(
-    jobs: Iterator[Job], sizes: FloatArray, n_jobs: int | None, cache_bytes: int
+    jobs: Iterator[Job], sizes: FloatArray, n_jobs: int | None, cache_bytes: int, buffers: Buffers
 ) -> Iterator[list[Result]]:
     """Results in the order of the jobs; several at a time if that pays."""
     backend, _ = get_active_backend(prefer="threads")
     n_workers = _count_workers(n_jobs)
     # Threads wait for the interpreter most of the time when clusters are small.
-    is_slow = backend.supports_sharedmem and sizes.mean() < THREAD_ROWS
+    is_slow = isinstance(backend, ThreadingBackend) and sizes.mean() < THREAD_ROWS
     if is_slow or n_workers == 1 or len(sizes) < 2 * n_workers:
         for job in jobs:
-            yield solve_job(job, cache_bytes, 1 if is_slow else n_workers)
+            yield solve_job(job, cache_bytes, 1 if is_slow else n_workers, buffers)
         return
     parallel = Parallel(n_jobs=n_workers, prefer="threads", return_as="generator")
     yield from parallel(delayed(solve_job)(job, cache_bytes // n_workers, 1) for job in jobs)

@@ -128,15 +128,16 @@ class CachedGram(Gram):
 
 
 def make_grams(
-    kernel: Kernel, points: Points, workers: Workers, indices: list[Index], max_bytes: int
-) -> Iterator[Gram]:
+    kernel: Kernel, points: Points, workers: Workers, indices: list[Index], max_bytes: int,
+    buffers: Buffers | None = None,
+) -> Iterator[Gram]:  # fmt: skip
     """Kernel matrices of several problems, one at a time: they use the same buffers.
 
     Problems on all points, as in one-vs-rest, share one cache of rows. Otherwise a problem has a
     cache of its own if its rows are expensive, and computes tiles anew if they are cheap.
     """
     n = len(points)
-    buffers = Buffers()
+    buffers = Buffers() if buffers is None else buffers
     shared = None
     if len(indices) > 1 and all(len(index) == n for index in indices):
         shared = CachedGram(kernel, points, workers, max_bytes)

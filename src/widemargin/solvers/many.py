@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from threading import Lock
 
 from widemargin.kernels import Index, Kernel, Points
+from widemargin.memory import Buffers
 from widemargin.parallel import Workers
 from widemargin.solvers.box_qp import FloatArray, Limits, Progress, Result, solve_box_qp
-from widemargin.solvers.gram import make_grams
+from widemargin.solvers.gram import CachedGram, Gram, make_grams
 
 #: Problems per thread from which each thread solves problems of its own.
 SIDE_BY_SIDE = 2
@@ -16,12 +17,16 @@ SIDE_BY_SIDE = 2
 
 @dataclass(frozen=True)
 class Task:
-    """One binary problem: which points, their labels and bounds, and where to begin."""
+    """One binary problem: which points, their labels and bounds, and where to begin.
+
+    ``refine`` asks to solve for the support vectors of ``start`` alone first.
+    """
 
     index: Index
     y: FloatArray
     upper: FloatArray
     start: FloatArray | None = None
+    refine: bool = False
 
 
 class SolveInterruptedError(Exception):
@@ -38,12 +43,14 @@ def solve_tasks(
     limits: Limits,
     seed: int = 0,
     callback: Callable[[int, Progress], object] | None = None,
+    buffers: Buffers | None = None,
 ) -> list[Result]:
     """Solve all tasks; see `solve_box_qp`.
 
     Threads share the work of one problem, or, where there are many, take a problem each: small
     problems do not keep several threads busy. ``limits`` hold for all tasks together, the number of
     moves for each. ``callback`` is given the number of the task too, by one thread at a time.
+    ``buffers`` are used again if there are any from an earlier call.
     """
     began = time.perf_counter()
     n = len(points)
@@ -64,15 +71,17 @@ def solve_tasks(
 
     def solve_some(first: int, last: int) -> None:
         indices = [task.index for task in tasks[first:last]]
-        grams = make_grams(kernel, points, helpers, indices, limits.cache_bytes // 2)
+        mine = None if side_by_side else buffers
+        grams = make_grams(kernel, points, helpers, indices, limits.cache_bytes // 2, mine)
         for t, gram in zip(range(first, last), grams, strict=True):
             results[t] = solve_box_qp(
                 gram,
                 tasks[t].y,
                 tasks[t].upper,
                 intercept=intercept,
-                limits=_remaining(limits, time.perf_counter() - began),
+                limits=_remaining(limits, time.perf_counter() - began, gram),
                 start=tasks[t].start,
+                refine=tasks[t].refine,
                 seed=seed,
                 callback=lambda progress, t=t: listen(t, progress),  # type: ignore[misc]
             )
@@ -84,7 +93,8 @@ def solve_tasks(
     return [results[t] for t in range(len(tasks))]
 
 
-def _remaining(limits: Limits, seconds_used: float) -> Limits:
-    """Limits of one problem: half of the memory is for kept rows, half for the working matrix."""
+def _remaining(limits: Limits, seconds_used: float, gram: Gram) -> Limits:
+    """Limits of one problem: what the cache of rows does not take is for the working matrix."""
     left = None if limits.max_time is None else max(limits.max_time - seconds_used, 0.0)
-    return replace(limits, max_time=left, cache_bytes=limits.cache_bytes // 2)
+    share = 2 if isinstance(gram, CachedGram) else 1
+    return replace(limits, max_time=left, cache_bytes=limits.cache_bytes // share)
