@@ -1,10 +1,11 @@
-"""The command: ``python -m benchmarks run exact`` and ``python -m benchmarks render FILE``."""
+"""The command: ``python -m benchmarks run exact``, ``render FILE`` and ``divide``."""
 
 import argparse
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from benchmarks import divide
 from benchmarks.datasets import DATASETS
 from benchmarks.render import render_page, replace_marked
 from benchmarks.run import Plan, run_plan
@@ -26,6 +27,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     add_run_parser(commands)
     add_render_parser(commands)
+    add_divide_parser(commands)
     return parser
 
 
@@ -54,6 +56,24 @@ def add_render_parser(commands: "argparse._SubParsersAction[argparse.ArgumentPar
     parser.add_argument("results", type=Path)
     parser.add_argument("-o", "--output", type=Path, help="write a page")
     parser.add_argument("--into", type=Path, help="replace the short table in this file")
+
+
+def add_divide_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser("divide", help="measure divide and conquer, or render its page")
+    parser.set_defaults(command=run_divide)
+    parser.add_argument(
+        "--only", type=list_of(divide.EXPERIMENTS), default=tuple(divide.EXPERIMENTS)
+    )
+    parser.add_argument("--results", type=Path, default=divide.RESULTS)
+    parser.add_argument("--render", type=Path, metavar="PAGE", help="write the page, run nothing")
+
+
+def run_divide(options: argparse.Namespace) -> int:
+    if options.render:
+        options.render.write_text(divide.render(read_measurements(options.results)))
+    else:
+        divide.run_apart(options.only, options.results)
+    return 0
 
 
 def list_of(names: Iterable[str]) -> Callable[[str], tuple[str, ...]]:

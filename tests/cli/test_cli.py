@@ -120,6 +120,37 @@ def test_wrong_width_is_refused(files, capsys):
     assert "wide.svm" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("stop_level", [0, 1])
+def test_divide_and_conquer(files, capsys, stop_level):
+    model = files / "m"
+    options = ["--estimator", "DCSVC", "--n-levels", "1", "--n-clusters", "2"]
+    options += ["--stop-level", str(stop_level), "--gamma", "0.1", "--C", "10"]
+    assert main(["train", str(files / "iris.svm"), "-o", str(model), *options]) == 0
+    text = capsys.readouterr().out
+    assert "DCSVC" in text
+    assert "clusters" in text
+    assert main(["predict", str(model), str(files / "iris.svm"), "-o", str(files / "out")]) == 0
+    accuracy = float(re.search(r"accuracy ([\d.]+)%", capsys.readouterr().err)[1])
+    assert accuracy > 94
+    assert main(["info", str(model)]) == 0
+    assert ("the whole problem" if stop_level == 0 else "early") in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--stop-level", "1"], "--stop-level: KernelSVC has no such parameter"),
+        (["--combine", "bcm"], "--estimator DCSVC"),
+        (["--estimator", "DCSVC", "--libsvm"], "--libsvm"),
+        (["--estimator", "DCSVC", "--stop-level", "9"], "stop_level"),
+    ],
+)
+def test_options_that_do_not_fit(files, capsys, options, message):
+    arguments = ["train", str(files / "iris.svm"), "-o", str(files / "m"), *options]
+    assert main(arguments) == 2
+    assert message in capsys.readouterr().err
+
+
 def test_demo_prints_a_table():
     done = run("demo")
     assert done.returncode == 0, done.stderr

@@ -1,0 +1,355 @@
+"""Divide and conquer: what it reaches, level by level, and the claims of its paper.
+
+``python -m benchmarks divide`` runs every experiment in a process of its own and keeps its rows in
+``benchmarks/results/divide.jsonl``; ``python -m benchmarks divide --render`` makes the page.
+"""
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.datasets import load_dataset
+from benchmarks.datasets.covtype import load as load_covtype
+from benchmarks.machine import describe_machine
+from benchmarks.records import BenchmarkData
+from benchmarks.settings import THREADS, TOL
+from benchmarks.storage import append_measurement, read_measurements
+from benchmarks.worker import touch_memory
+from widemargin import DCSVC, KernelSVC
+from widemargin.kernels import RBF, Kernel
+from widemargin.models.clustered import EarlyModel
+from widemargin.parallel import open_workers
+
+RESULTS = Path("benchmarks", "results", "divide.jsonl")
+Row = dict[str, Any]
+
+
+def exact(params: dict[str, Any]) -> KernelSVC:
+    return KernelSVC(**params, fit_intercept=False, tol=TOL, n_jobs=THREADS)
+
+
+def divided(params: dict[str, Any], **more: Any) -> DCSVC:
+    return DCSVC(**params, tol=TOL, n_jobs=THREADS, **more)
+
+
+def fit_and_judge(name: str, model: Any, data: BenchmarkData) -> Row:
+    """One row: seconds to fit and to predict, accuracy, and what the levels did."""
+    touch_memory()
+    began = time.perf_counter()
+    model.fit(data.X_train, data.y_train)
+    fitted = time.perf_counter()
+    predicted = model.predict(data.X_test)
+    done = time.perf_counter()
+    levels = getattr(model, "levels_", [])
+    return {
+        "model": name,
+        "rows": len(data.y_train),
+        "clusters": levels[-1].n_clusters if levels else 1,
+        "fit (s)": fitted - began,
+        "clustering (s)": sum(level.clustering_seconds for level in levels),
+        "predict (s)": done - fitted,
+        "accuracy (%)": 100.0 * float(np.mean(predicted == data.y_test)),
+        "support vectors": len(model.support_),
+        "objective": float(np.sum(model.objective_)),
+        "peak memory (GB)": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6,
+    }
+
+
+def warm_up(data: BenchmarkData) -> None:
+    """Compile on a few thousand rows."""
+    few = slice(0, 5000)
+    for model in (exact(data.params), divided(data.params, n_levels=1),
+                  divided(data.params, n_levels=1, stop_level=1)):  # fmt: skip
+        model.fit(data.X_train[few], data.y_train[few]).predict(data.X_test[:100])
+
+
+def run_ijcnn1() -> Iterator[Row]:
+    """Data ijcnn1 (C = 32, gamma = 2): early prediction against our own exact fit."""
+    data = load_dataset("ijcnn1")
+    warm_up(data)
+    for _ in range(3):
+        yield fit_and_judge("KernelSVC", exact(data.params), data)
+        yield fit_and_judge(
+            "DCSVC, level 3 at once", divided(data.params, n_levels=3, stop_level=3), data
+        )
+        yield fit_and_judge("DCSVC, levels 4, 3", divided(data.params, stop_level=3), data)
+        yield fit_and_judge("DCSVC, exact", divided(data.params), data)
+
+
+def run_covtype_100k() -> Iterator[Row]:
+    """Data covtype 100k (C = 32, gamma = 32): the optimum by levels and from zero."""
+    data = load_covtype("covtype-100k", 100_000)
+    warm_up(data)
+    for _ in range(2):
+        yield fit_and_judge("KernelSVC", exact(data.params), data)
+        yield fit_and_judge("DCSVC, exact", divided(data.params), data)
+
+
+def run_mnist_60k() -> Iterator[Row]:
+    """MNIST 60k, one-vs-one (C = 10, gamma = 0.02): the optimum by levels and from zero."""
+    from benchmarks.datasets.mnist import load
+
+    data = load("mnist-60k", 60_000)
+    warm_up(data)
+    yield fit_and_judge("KernelSVC", exact(data.params), data)
+    yield fit_and_judge("DCSVC, exact, one level", divided(data.params, n_levels=1), data)
+
+
+def run_covtype_early() -> Iterator[Row]:
+    """Data covtype, 464,810 rows (C = 32, gamma = 32): early prediction; the paper has 96.12 %."""
+    data = load_covtype("covtype", 464_810, 116_202)
+    warm_up(data)
+    for seed in range(3):
+        model = divided(data.params, stop_level=3, random_state=seed)
+        yield fit_and_judge(f"DCSVC, levels 4, 3, seed {seed}", model, data)
+    yield fit_and_judge("DCSVC, levels 4, 3, 2", divided(data.params, stop_level=2), data)
+
+
+def run_growth() -> Iterator[Row]:
+    """Data covtype: growth with the number of rows, about 7,300 rows a cluster."""
+    warm_up(load_covtype("covtype", 20_000))
+    for n in (58_101, 116_203, 232_405, 464_810):
+        data = load_covtype("covtype", n)
+        k = round(n / 7263)
+        model = divided(data.params, n_clusters=k, n_levels=1, stop_level=1)
+        yield fit_and_judge(f"DCSVC, {k} clusters at once", model, data)
+
+
+def run_combine() -> Iterator[Row]:
+    """Table 1: covtype 100k, three ways to combine the models of clusters."""
+    data = load_covtype("covtype", 100_000)
+    warm_up(data)
+    for k in (50, 100):
+        for combine in ("naive", "bcm", "early"):
+            model = divided(data.params, n_clusters=k, n_levels=1, stop_level=1, combine=combine)
+            row = fit_and_judge(f"{combine}, k = {k}", model, data)
+            row["ms a query"] = 1e3 * row["predict (s)"] / len(data.y_test)
+            yield row
+
+
+def run_levels() -> Iterator[Row]:
+    """Table 6 and Figure 3: covtype 50k, what every level costs and reaches."""
+    data = load_covtype("covtype", 50_000)
+    warm_up(data)
+    touch_memory()
+    model = divided(data.params, keep_levels=True).fit(data.X_train, data.y_train)
+    kernel = RBF(data.params["gamma"])
+    seconds = 0.0
+    for stage, record, labels in zip(
+        model._stages, model.levels_, model.staged_predict(data.X_test), strict=True
+    ):
+        seconds += record.clustering_seconds + record.solving_seconds
+        coef = np.zeros(len(data.y_train))
+        coef[stage.columns] = stage.coef[0]
+        yield {
+            "clusters": record.n_clusters,
+            "largest": record.largest_cluster,
+            "clustering (s)": record.clustering_seconds,
+            "solving (s)": record.solving_seconds,
+            "seconds so far": seconds,
+            "objective of the whole problem": dual_objective(kernel, data, coef),
+            "accuracy (%)": 100.0 * float(np.mean(labels == data.y_test)),
+            "support vectors": record.n_support,
+        }
+
+
+def run_bound() -> Iterator[Row]:
+    """Figure 1: covtype 10k, distance of the glued solution to the optimum, and its bound."""
+    data = load_covtype("covtype", 10_000)
+    warm_up(data)
+    C, kernel = data.params["C"], RBF(data.params["gamma"])
+    best = dual_objective(kernel, data, full_coef(exact(data.params), data))
+    K = kernel(data.X_train)
+    for k in (8, 16, 32, 64, 128):
+        model = divided(data.params, n_clusters=k, n_levels=1, stop_level=1)
+        coef = full_coef(model, data)
+        clusters = assign(model._model, data)
+        blind = shuffle(clusters)
+        for name, groups, glued in (
+            ("kernel k-means", clusters, coef),
+            ("random", blind, glue(data, blind)),
+        ):
+            between = sum(float(np.abs(K[groups == c][:, groups != c]).sum()) for c in set(groups))
+            yield {
+                "clusters": len(set(groups)),
+                "partition": name,
+                "f(glued) - f(optimum)": dual_objective(kernel, data, glued) - best,
+                "bound": 0.5 * C**2 * between,
+                "f(optimum)": best,
+            }
+
+
+def run_support() -> Iterator[Row]:
+    """Figure 2: covtype 20k, support vectors found by each level against those of the optimum."""
+    data = load_covtype("covtype", 20_000)
+    warm_up(data)
+    kernels: dict[str, dict[str, Any]] = {
+        "rbf": data.params,
+        "poly": {"kernel": "poly", "degree": 3, "gamma": 1.0, "coef0": 1.0, "C": 2.0},
+    }
+    for name, params in kernels.items():
+        model = divided(params, keep_levels=True).fit(data.X_train, data.y_train)
+        final = set(model.support_)
+        for stage, record in zip(model._stages[:-1], model.levels_[:-1], strict=True):
+            clusters = assign(stage, data)
+            blind = np.flatnonzero(glue(data, shuffle(clusters), params))
+            for partition, found in (
+                ("DC-SVM", set(stage.columns)), ("random", set(blind))
+            ):  # fmt: skip
+                both = len(final & found)
+                yield {
+                    "kernel": name,
+                    "clusters": record.n_clusters,
+                    "partition": partition,
+                    "precision (%)": 100.0 * both / len(found),
+                    "recall (%)": 100.0 * both / len(final),
+                }
+
+
+def run_poly() -> Iterator[Row]:
+    """Figure 4: covtype 50k, polynomial kernel of degree 3 (C = 2, gamma = 1, coef0 = 0)."""
+    data = load_covtype("covtype", 50_000)
+    params = {"kernel": "poly", "degree": 3, "gamma": 1.0, "coef0": 0.0, "C": 2.0}
+    few = slice(0, 3000)
+    divided(params, n_levels=1).fit(data.X_train[few], data.y_train[few])
+    yield fit_and_judge("DCSVC, levels 4, 3", divided(params, stop_level=3), data)
+    yield fit_and_judge("DCSVC, exact", divided(params, max_time=300.0), data)
+    model = exact(params).set_params(max_time=300.0)
+    yield fit_and_judge("KernelSVC", model, data)
+
+
+def run_grid() -> Iterator[Row]:
+    """Table 7: ijcnn1, 25 settings, exact and early (64 clusters)."""
+    data = load_dataset("ijcnn1")
+    warm_up(data)
+    exponents = (-10, -6, 1, 6, 10)
+    for C in exponents:
+        for gamma in exponents:
+            params = {"C": 2.0**C, "gamma": 2.0**gamma}
+            limited = exact(params).set_params(max_time=60.0)
+            rows = [
+                fit_and_judge("exact", limited, data),
+                fit_and_judge("early", divided(params, n_levels=3, stop_level=3), data),
+            ]
+            yield {
+                "C": f"2^{C}",
+                "gamma": f"2^{gamma}",
+                **{f"{r['model']} accuracy (%)": r["accuracy (%)"] for r in rows},
+                **{f"{r['model']} fit (s)": r["fit (s)"] for r in rows},
+                "exact ended": limited.stop_reason_,
+            }
+
+
+EXPERIMENTS: dict[str, Callable[[], Iterator[Row]]] = {
+    "ijcnn1": run_ijcnn1,
+    "covtype-early": run_covtype_early,
+    "covtype-100k": run_covtype_100k,
+    "mnist-60k": run_mnist_60k,
+    "growth": run_growth,
+    "combine": run_combine,
+    "levels": run_levels,
+    "bound": run_bound,
+    "support": run_support,
+    "poly": run_poly,
+    "grid": run_grid,
+}
+
+
+def full_coef(model: KernelSVC | DCSVC, data: BenchmarkData) -> NDArray[np.float64]:
+    """Fit, and return the signed dual variables of all rows."""
+    model.fit(data.X_train, data.y_train)
+    coef = np.zeros(len(data.y_train))
+    coef[model.support_] = model.dual_coef_[0]
+    return coef
+
+
+def assign(early: EarlyModel, data: BenchmarkData) -> NDArray[np.int32]:
+    """Cluster of every training row."""
+    with open_workers(THREADS) as workers:
+        return early.find_clusters(early.prepare(data.X_train), workers)
+
+
+def shuffle(clusters: NDArray[np.int32]) -> NDArray[np.int32]:
+    """A random partition into clusters of the same sizes."""
+    return np.random.default_rng(0).permutation(clusters)
+
+
+def glue(
+    data: BenchmarkData, groups: NDArray[np.int32], params: dict[str, Any] | None = None
+) -> NDArray[np.float64]:
+    """Solve every group by itself and put the dual variables together; both classes in each."""
+    coef = np.zeros(len(data.y_train))
+    for c in np.unique(groups):
+        rows = np.flatnonzero(groups == c)
+        model = exact(params or data.params).fit(data.X_train[rows], data.y_train[rows])
+        coef[rows[model.support_]] = model.dual_coef_[0]
+    return coef
+
+
+def dual_objective(kernel: Kernel, data: BenchmarkData, coef: NDArray[np.float64]) -> float:
+    """``0.5 b'Kb - sum |b|`` on the whole problem."""
+    support = np.flatnonzero(coef)
+    points = kernel.prepare(data.X_train[support])
+    everyone = np.arange(len(support))
+    product = np.zeros((len(support), 1))
+    with open_workers(THREADS) as workers:
+        kernel.accumulate(
+            points, everyone, points, everyone, coef[support][:, None], product, workers
+        )
+    return float(0.5 * coef[support] @ product[:, 0] - np.abs(coef).sum())
+
+
+def run_apart(names: tuple[str, ...], output: Path) -> None:
+    """Run experiments, each in a process of its own, replacing what is on file for them."""
+    for name in names:
+        print(f"{name} ...", file=sys.stderr, flush=True)
+        done = subprocess.run(
+            [sys.executable, "-m", "benchmarks.divide", name],
+            stdout=subprocess.PIPE, text=True, check=True,
+        )  # fmt: skip
+        kept = [m for m in read_measurements(output) if m["experiment"] != name]
+        output.write_text("".join(json.dumps(m) + "\n" for m in kept))
+        append_measurement(output, json.loads(done.stdout.splitlines()[-1]))
+
+
+def render(measurements: list[dict[str, Any]]) -> str:
+    """All experiments as Markdown tables."""
+    parts = ["# Divide and conquer: measurements", ""]
+    for name, experiment in EXPERIMENTS.items():
+        for m in measurements:
+            if m["experiment"] == name:
+                machine = m["machine"]
+                parts += [f"## {name}", "", str(experiment.__doc__).strip(), ""]
+                parts += render_rows(m["rows"])
+                parts += ["", f"{machine['cpu']}, {THREADS} threads, commit {machine['commit']}, "
+                              f"{machine['date'][:10]}.", ""]  # fmt: skip
+    return "\n".join(parts)
+
+
+def render_rows(rows: list[Row]) -> list[str]:
+    columns = list(rows[0])
+    lines = ["| " + " | ".join(columns) + " |", "|" + " --- |" * len(columns)]
+    return lines + ["| " + " | ".join(show(row.get(c)) for c in columns) + " |" for row in rows]
+
+
+def show(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:,.2f}" if abs(value) < 1e4 else f"{value:,.0f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+if __name__ == "__main__":
+    chosen = sys.argv[1]
+    rows = []
+    for row in EXPERIMENTS[chosen]():
+        rows.append(row)
+        print(row, file=sys.stderr, flush=True)
+    print(json.dumps({"experiment": chosen, "rows": rows, "machine": describe_machine()}))
