@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 #: Colours that stay apart for colour-blind readers and in grey.
 BLUE, ORANGE, GREY = "#2166ac", "#e08214", "#4d4d4d"
+#: Keeps numbers readable where a line passes behind them.
+LABEL_BOX = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.6}
 
 
 def plot_levels(model: DCSVC, X: Any = None, y: Any = None) -> "Figure":
@@ -40,7 +42,9 @@ def plot_levels(model: DCSVC, X: Any = None, y: Any = None) -> "Figure":
     by_name = dict(zip(panels, axes[0], strict=True))
     at = np.arange(len(records))
     names = [f"{r.n_clusters:,}" for r in records]
-    _draw_line(by_name["objective"], at, [r.objective for r in records], "Dual objective")
+    _draw_line(
+        by_name["objective"], at, [r.objective for r in records], "Dual objective of the level"
+    )
     if X is not None:
         accuracy = [100.0 * np.mean(labels == y) for labels in model.staged_predict(X)]
         _draw_line(by_name["accuracy"], at, accuracy, "Accuracy (%)", "{:.2f}")
@@ -60,7 +64,7 @@ def _draw_line(axis: Any, at: Any, values: list[float], title: str, text: str = 
     for x, value in zip(at, values, strict=True):
         axis.annotate(
             text.format(value), (x, value), textcoords="offset points", xytext=(0, 8),
-            ha="center", color=GREY, fontsize=8,
+            ha="center", color=GREY, fontsize=8, bbox=LABEL_BOX,
         )  # fmt: skip
 
 
