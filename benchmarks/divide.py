@@ -27,6 +27,8 @@ from widemargin import DCSVC, KernelSVC
 from widemargin.kernels import RBF, Kernel
 from widemargin.models.clustered import EarlyModel
 from widemargin.parallel import open_workers
+from widemargin.solvers.box_qp import Limits
+from widemargin.solvers.many import Task, solve_tasks
 
 RESULTS = Path("benchmarks", "results", "divide.jsonl")
 Row = dict[str, Any]
@@ -175,7 +177,7 @@ def run_bound() -> Iterator[Row]:
         blind = shuffle(clusters)
         for name, groups, glued in (
             ("kernel k-means", clusters, coef),
-            ("random", blind, glue(data, blind)),
+            ("random", blind, glue(kernel, data, blind, C)),
         ):
             between = sum(float(np.abs(K[groups == c][:, groups != c]).sum()) for c in set(groups))
             yield {
@@ -200,7 +202,7 @@ def run_support() -> Iterator[Row]:
         final = set(model.support_)
         for stage, record in zip(model._stages[:-1], model.levels_[:-1], strict=True):
             clusters = assign(stage, data)
-            blind = np.flatnonzero(glue(data, shuffle(clusters), params))
+            blind = np.flatnonzero(glue(model.kernel_, data, shuffle(clusters), params["C"]))
             for partition, found in (
                 ("DC-SVM", set(stage.columns)), ("random", set(blind))
             ):  # fmt: skip
@@ -286,14 +288,21 @@ def shuffle(clusters: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 def glue(
-    data: BenchmarkData, groups: NDArray[np.int32], params: dict[str, Any] | None = None
+    kernel: Kernel, data: BenchmarkData, groups: NDArray[np.int32], C: float
 ) -> NDArray[np.float64]:
-    """Solve every group by itself and put the dual variables together; both classes in each."""
+    """Solve every group by itself and put the dual variables together."""
+    tasks = [
+        Task(rows, data.y_train[rows].astype(float), np.full(len(rows), C))
+        for rows in (np.flatnonzero(groups == c) for c in np.unique(groups))
+    ]
     coef = np.zeros(len(data.y_train))
-    for c in np.unique(groups):
-        rows = np.flatnonzero(groups == c)
-        model = exact(params or data.params).fit(data.X_train[rows], data.y_train[rows])
-        coef[rows[model.support_]] = model.dual_coef_[0]
+    with open_workers(THREADS) as workers:
+        results = solve_tasks(
+            kernel, kernel.prepare(data.X_train), tasks, workers, intercept=False,
+            limits=Limits(tol=TOL),
+        )  # fmt: skip
+    for task, result in zip(tasks, results, strict=True):
+        coef[task.index] = result.coef
     return coef
 
 

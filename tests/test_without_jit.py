@@ -12,20 +12,26 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from widemargin import KernelSVC
+from widemargin import DCSVC, KernelSVC
 from widemargin.kernels import tiles_fast
-from widemargin.solvers import box_qp_fast
+from widemargin.solvers import box_qp, box_qp_fast, working
 
 #: Tiles so small that thirty rows cross their borders; constants of compiled code cannot change.
 TINY_TILES = {
     "DENSE_ROWS": 8, "DENSE_COLS": 12, "SPARSE_ROWS": 8, "SPARSE_COLS": 12, "SPARSE_COLS_WIDE": 4,
-    "WIDE_FEATURES": 5, "VECTOR": 4,
+    "WIDE_FEATURES": 5, "FEW_FEATURES": 4, "VECTOR": 4,
 }  # fmt: skip
-TINY_BLOCK = 7
+#: The same for the working matrix and the samples of the solver.
+TINY_SIZES = {
+    box_qp_fast: {"BLOCK": 7, "SQUARE": 3},
+    working: {"MAX_SIDE": 11, "PART": 5, "STRIP": 3},
+    box_qp: {"MIN_SAMPLE": 8, "MAX_SAMPLE": 8},
+}
 
 MODELS = {
     "dense": {"gamma": 0.5},
     "sparse": {"gamma": 0.5},
+    "sparse narrow": {"gamma": 0.5},
     "float64 sums": {"gamma": 500.0},
     "sparse float64 sums": {"gamma": 500.0},
     "no intercept": {"gamma": 0.5, "fit_intercept": False},
@@ -55,9 +61,15 @@ def fit_models():
     decisions = {}
     for name, params in MODELS.items():
         X = sparse.csr_matrix(few) if "sparse" in name else dense
+        X = X[:, :4] if "narrow" in name else X
         X = dense @ dense.T if name == "precomputed" else X
         model = KernelSVC(tol=1e-5, n_jobs=1, **params).fit(X, y)
         decisions[name] = model.decision_function(X)
+    for combine in ("early", "bcm"):
+        model = DCSVC(
+            tol=1e-5, n_jobs=1, gamma=0.5, n_clusters=3, n_levels=1, stop_level=1, combine=combine
+        )
+        decisions[combine] = model.fit(dense, y).decision_function(dense)
     return decisions
 
 
@@ -65,8 +77,10 @@ def shrink_tiles():
     for name, size in TINY_TILES.items():
         assert hasattr(tiles_fast, name), name
         setattr(tiles_fast, name, size)
-    assert hasattr(box_qp_fast, "BLOCK")
-    box_qp_fast.BLOCK = TINY_BLOCK
+    for module, sizes in TINY_SIZES.items():
+        for name, size in sizes.items():
+            assert hasattr(module, name), name
+            setattr(module, name, size)
 
 
 @pytest.mark.filterwarnings("ignore:KernelSVC stopped before convergence")

@@ -11,19 +11,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
-from joblib.parallel import ThreadingBackend, get_active_backend
 from numpy.typing import NDArray
 
-from widemargin.kernels import Index, Kernel, Points, Precomputed
+from widemargin.kernels import Index, Kernel, Points
 from widemargin.memory import Buffers
 from widemargin.parallel import open_workers
 from widemargin.solvers.box_qp import FloatArray, Limits, Progress, Result
+from widemargin.solvers.clusters import Job, limit_time, run_jobs, take_points
 from widemargin.solvers.many import Task, solve_tasks
 from widemargin.solvers.partition import Partition, divide_points
-
-#: Mean size of clusters from which threads pay.
-THREAD_ROWS = 1000
 
 
 @dataclass(frozen=True)
@@ -116,19 +112,6 @@ class Level:
     is_complete: bool
 
 
-@dataclass(frozen=True)
-class Job:
-    """One cluster, with all that is needed to solve it elsewhere."""
-
-    kernel: Kernel
-    X: Any
-    tasks: list[Task]
-    intercept: bool
-    limits: Limits
-    deadline: float | None
-    seed: int
-
-
 Listener = Callable[[LevelProgress], object]
 
 
@@ -163,45 +146,137 @@ def solve_levels(
         Called with a `LevelProgress` after every cluster, and every round of the whole problem.
     """
     began = time.time()
-    deadline = None if limits.max_time is None else began + limits.max_time
+    fit = _Fit(
+        X=X,
+        kernel=kernel,
+        points=points,
+        plan=plan,
+        intercept=intercept,
+        limits=limits,
+        deadline=None if limits.max_time is None else began + limits.max_time,
+        buffers=Buffers(),
+    )
     rng = np.random.default_rng(plan.seed)
     candidates = np.arange(len(points))
-    buffers = Buffers()
     for number in range(plan.n_levels, max(plan.stop_level, 1) - 1, -1):
         start = time.perf_counter()
-        with open_workers(plan.n_jobs) as workers:
-            partition, clusters = divide_points(
-                kernel, points, min(plan.n_clusters**number, len(points)), candidates,
-                plan.sample_size, rng, workers,
-            )  # fmt: skip
-        clustering_seconds = time.perf_counter() - start
+        partition, clusters = fit.divide(number, candidates, rng)
+        seconds = time.perf_counter() - start
         report = _Reporter(number, partition.n_clusters, began, callback)
-        level = _solve_level(
-            X,
-            kernel,
-            tasks,
-            plan,
-            clusters,
-            partition,
-            intercept,
-            limits,
-            deadline,
-            report,
-            buffers,
-        )
-        level = replace(level, record=replace(level.record, clustering_seconds=clustering_seconds))
+        level = fit.solve_clusters(tasks, partition, clusters, seconds, report)
         yield level
         if not level.is_complete:
             return
         tasks = [replace(t, start=r.coef) for t, r in zip(tasks, level.results, strict=True)]
-        if plan.adaptive:
-            support = _support(tasks, level.results, len(points))
-            candidates = support if len(support) else candidates
+        if plan.adaptive and level.record.n_support > 0:
+            candidates = _support(tasks, level.results, len(points))
     if plan.stop_level == 0:
-        report = _Reporter(0, 1, began, callback)
-        yield _solve_whole(
-            kernel, points, tasks, plan, intercept, limits, deadline, report, buffers
+        yield fit.solve_whole(tasks, _Reporter(0, 1, began, callback))
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """What stays the same from level to level."""
+
+    X: Any
+    kernel: Kernel
+    points: Points
+    plan: Plan
+    intercept: bool
+    limits: Limits
+    deadline: float | None
+    buffers: Buffers
+
+    def divide(
+        self, number: int, candidates: Index, rng: np.random.Generator
+    ) -> tuple[Partition, NDArray[np.int32]]:
+        """Clusters of a level."""
+        n_clusters = min(self.plan.n_clusters**number, len(self.points))
+        with open_workers(self.plan.n_jobs) as workers:
+            return divide_points(
+                self.kernel, self.points, n_clusters, candidates, self.plan.sample_size, rng,
+                workers,
+            )  # fmt: skip
+
+    def solve_clusters(
+        self,
+        tasks: list[Task],
+        partition: Partition,
+        clusters: NDArray[np.int32],
+        clustering_seconds: float,
+        report: "_Reporter",
+    ) -> Level:
+        """Solve every cluster and glue the solutions."""
+        start = time.perf_counter()
+        members = _split_by(clusters, partition.n_clusters)
+        places = [_split_by(clusters[task.index], len(members)) for task in tasks]
+        sizes = np.array([len(rows) for rows in members])
+        coefs = [np.zeros(len(task.y)) for task in tasks]
+        solved: list[list[Result]] = []
+        jobs = self._make_jobs(tasks, members, places)
+        for results in run_jobs(
+            jobs, sizes, self.plan.n_jobs, self.limits.cache_bytes, self.buffers
+        ):
+            for coef, where, result in zip(coefs, places, results, strict=True):
+                coef[where[len(solved)]] = result.coef
+            solved.append(results)
+            report.finish_cluster(results)
+        glued = [_glue(coef, [r[p] for r in solved], sizes) for p, coef in enumerate(coefs)]
+        record = LevelRecord(
+            level=report.level,
+            n_clusters=len(members),
+            largest_cluster=int(sizes.max()),
+            n_support=len(_support(tasks, glued, len(clusters))),
+            objective=sum(r.objective for r in glued),
+            clustering_seconds=clustering_seconds,
+            solving_seconds=time.perf_counter() - start,
         )
+        intercepts = np.array([[r.intercept for r in results] for results in solved])
+        return Level(record, partition, clusters, glued, intercepts, _in_time(glued))
+
+    def solve_whole(self, tasks: list[Task], report: "_Reporter") -> Level:
+        """Solve the whole problem, first on the support vectors of the level below."""
+        start = time.perf_counter()
+        n = len(self.points)
+        tasks = [replace(task, refine=self.plan.refine) for task in tasks]
+        with open_workers(self.plan.n_jobs) as workers:
+            results = solve_tasks(
+                self.kernel, self.points, tasks, workers, intercept=self.intercept,
+                limits=limit_time(self.limits, self.deadline), seed=self.plan.seed,
+                callback=report.finish_round, buffers=self.buffers,
+            )  # fmt: skip
+        record = LevelRecord(
+            level=0,
+            n_clusters=1,
+            largest_cluster=n,
+            n_support=len(_support(tasks, results, n)),
+            objective=sum(r.objective for r in results),
+            clustering_seconds=0.0,
+            solving_seconds=time.perf_counter() - start,
+        )
+        intercepts = np.array([[r.intercept for r in results]])
+        return Level(record, None, np.zeros(n, np.int32), results, intercepts, _in_time(results))
+
+    def _make_jobs(
+        self, tasks: list[Task], members: list[Index], places: list[list[Index]]
+    ) -> Iterator[Job]:
+        """One job for each cluster, made when it is needed: each holds a copy of its data."""
+        position = np.empty(len(self.points), np.intp)
+        for c, rows in enumerate(members):
+            position[rows] = np.arange(len(rows))
+            inside = [
+                Task(
+                    position[task.index[where[c]]],
+                    task.y[where[c]],
+                    task.upper[where[c]],
+                    None if task.start is None else task.start[where[c]],
+                )
+                for task, where in zip(tasks, places, strict=True)
+            ]
+            yield Job(
+                self.kernel, take_points(self.kernel, self.X, rows), inside, self.intercept,
+                self.limits, self.deadline, self.plan.seed,
+            )  # fmt: skip
 
 
 class _Reporter:
@@ -247,176 +322,18 @@ class _Reporter:
         )
 
 
-def _solve_level(
-    X: Any, kernel: Kernel, tasks: list[Task], plan: Plan, clusters: NDArray[np.int32],
-    partition: Partition, intercept: bool, limits: Limits, deadline: float | None,
-    report: _Reporter, buffers: Buffers,
-) -> Level:  # fmt: skip
-    """Solve every cluster and glue the solutions."""
-    start = time.perf_counter()
-    n_clusters = partition.n_clusters
-    members = _rows_by_cluster(clusters, n_clusters)
-    sizes = np.array([len(rows) for rows in members], float)
-    parts = [_restrict(tasks, rows, len(clusters)) for rows in members]
-    jobs = (
-        Job(kernel, _take(kernel, X, rows), part, intercept, limits, deadline, plan.seed)
-        for rows, part in zip(members, parts, strict=True)
-    )
-    coefs = [np.zeros(len(task.y)) for task in tasks]
-    solved: list[list[Result]] = []
-    for c, results in enumerate(_run_jobs(jobs, sizes, plan.n_jobs, limits.cache_bytes, buffers)):
-        for coef, where, result in zip(
-            coefs, _places(tasks, members[c], len(clusters)), results, strict=True
-        ):
-            coef[where] = result.coef
-        solved.append(results)
-        report.finish_cluster(results)
-    glued = [_glue(coef, [results[p] for results in solved], sizes) for p, coef in enumerate(coefs)]
-    record = LevelRecord(
-        level=report.level,
-        n_clusters=n_clusters,
-        largest_cluster=int(sizes.max()),
-        n_support=len(_support(tasks, glued, len(clusters))),
-        objective=float(sum(r.objective for r in glued)),
-        clustering_seconds=0.0,
-        solving_seconds=time.perf_counter() - start,
-    )
-    intercepts = np.array([[r.intercept for r in results] for results in solved])
-    complete = all(r.stop_reason != "max_time" for r in glued)
-    return Level(record, partition, clusters, glued, intercepts, complete)
-
-
-def _solve_whole(
-    kernel: Kernel, points: Points, tasks: list[Task], plan: Plan, intercept: bool, limits: Limits,
-    deadline: float | None, report: _Reporter, buffers: Buffers,
-) -> Level:  # fmt: skip
-    """Solve the whole problem, first on the support vectors of the level below."""
-    start = time.perf_counter()
-    with open_workers(plan.n_jobs) as workers:
-        tasks = [replace(task, refine=plan.refine) for task in tasks]
-        results = solve_tasks(
-            kernel, points, tasks, workers, intercept=intercept,
-            limits=_until(limits, deadline), seed=plan.seed, callback=report.finish_round,
-            buffers=buffers,
-        )  # fmt: skip
-    record = LevelRecord(
-        level=0,
-        n_clusters=1,
-        largest_cluster=len(points),
-        n_support=len(_support(tasks, results, len(points))),
-        objective=float(sum(r.objective for r in results)),
-        clustering_seconds=0.0,
-        solving_seconds=time.perf_counter() - start,
-    )
-    complete = all(r.stop_reason != "max_time" for r in results)
-    intercepts = np.array([[r.intercept for r in results]])
-    return Level(record, None, np.zeros(len(points), np.int32), results, intercepts, complete)
-
-
-def solve_job(
-    job: Job, cache_bytes: int, n_threads: int, buffers: Buffers | None = None
-) -> list[Result]:
-    """Solutions of the binary problems of one cluster; runs in any thread, process or machine."""
-    open_tasks = [task for task in job.tasks if _is_open(task.y, job.intercept)]
-    solved: Iterator[Result] = iter(())
-    if open_tasks:
-        limits = replace(_until(job.limits, job.deadline), cache_bytes=cache_bytes)
-        with open_workers(n_threads) as workers:
-            solved = iter(
-                solve_tasks(
-                    job.kernel,
-                    job.kernel.prepare(job.X),
-                    open_tasks,
-                    workers,
-                    intercept=job.intercept,
-                    limits=limits,
-                    seed=job.seed,
-                    buffers=buffers,
-                )
-            )
-    return [
-        replace(next(solved), gradient=np.empty(0)) if _is_open(task.y, job.intercept)
-        else _known_result(task.y)
-        for task in job.tasks
-    ]  # fmt: skip
-
-
-def _run_jobs(
-    jobs: Iterator[Job], sizes: FloatArray, n_jobs: int | None, cache_bytes: int, buffers: Buffers
-) -> Iterator[list[Result]]:
-    """Results in the order of the jobs; several at a time if that pays."""
-    backend, _ = get_active_backend(prefer="threads")
-    n_workers = _count_workers(n_jobs)
-    # Threads wait for the interpreter most of the time when clusters are small.
-    is_slow = isinstance(backend, ThreadingBackend) and sizes.mean() < THREAD_ROWS
-    if is_slow or n_workers == 1 or len(sizes) < 2 * n_workers:
-        for job in jobs:
-            yield solve_job(job, cache_bytes, 1 if is_slow else n_workers, buffers)
-        return
-    parallel = Parallel(n_jobs=n_workers, prefer="threads", return_as="generator")
-    yield from parallel(delayed(solve_job)(job, cache_bytes // n_workers, 1) for job in jobs)
-
-
-def _count_workers(n_jobs: int | None) -> int:
-    """Jobs at a time: as joblib is configured, else all cores."""
-    configured = int(effective_n_jobs(n_jobs))
-    if n_jobs is None and configured == 1:
-        return int(effective_n_jobs(-1))
-    return configured
-
-
-def _is_open(y: FloatArray, intercept: bool) -> bool:
-    """Whether a problem needs solving: not without points, nor one class with an intercept."""
-    return bool(len(y) > 0 and not (intercept and np.all(y == y[0])))
-
-
-def _known_result(y: FloatArray) -> Result:
-    """Solution of a problem that is not open: no support vectors, the only class everywhere."""
-    return Result(
-        coef=np.zeros(len(y)),
-        gradient=np.empty(0),
-        intercept=float(y[0]) if len(y) else 0.0,
-        objective=0.0,
-        duality_gap=0.0,
-        violation=0.0,
-        n_iter=0,
-        stop_reason="converged",
-    )
-
-
-def _rows_by_cluster(clusters: NDArray[np.int32], n_clusters: int) -> list[Index]:
-    order = np.argsort(clusters, kind="stable")
-    ends = np.cumsum(np.bincount(clusters, minlength=n_clusters))
+def _split_by(groups: NDArray[np.int32], n_groups: int) -> list[Index]:
+    """Positions of the members of each group, ascending."""
+    order = np.argsort(groups, kind="stable")
+    ends = np.cumsum(np.bincount(groups, minlength=n_groups))
     return np.split(order, ends[:-1])
 
 
-def _places(tasks: list[Task], rows: Index, n: int) -> list[Index]:
-    """Of every task, which of its points are among ``rows`` (of all ``n``)."""
-    inside = np.zeros(n, bool)
-    inside[rows] = True
-    return [np.flatnonzero(inside[task.index]) for task in tasks]
+def _in_time(results: list[Result]) -> bool:
+    return all(result.stop_reason != "max_time" for result in results)
 
 
-def _restrict(tasks: list[Task], rows: Index, n: int) -> list[Task]:
-    """The tasks on the points ``rows`` alone, numbered from zero there."""
-    position = np.zeros(n, np.intp)
-    position[rows] = np.arange(len(rows))
-    return [
-        Task(
-            position[task.index[at]],
-            task.y[at],
-            task.upper[at],
-            None if task.start is None else task.start[at],
-        )
-        for task, at in zip(tasks, _places(tasks, rows, n), strict=True)
-    ]
-
-
-def _take(kernel: Kernel, X: Any, rows: Index) -> Any:
-    return X[np.ix_(rows, rows)] if isinstance(kernel, Precomputed) else X[rows]
-
-
-def _glue(coef: FloatArray, results: list[Result], sizes: FloatArray) -> Result:
+def _glue(coef: FloatArray, results: list[Result], sizes: Index) -> Result:
     """One result of the solutions of all clusters."""
     reasons = {r.stop_reason for r in results}
     worst = next(r for r in ("max_time", "max_iter", "stalled", "converged") if r in reasons)
@@ -438,10 +355,3 @@ def _support(tasks: list[Task], results: list[Result], n: int) -> Index:
     for task, result in zip(tasks, results, strict=True):
         used[task.index[result.coef != 0]] = True
     return np.flatnonzero(used)
-
-
-def _until(limits: Limits, deadline: float | None) -> Limits:
-    """Limits with the time that is left."""
-    if deadline is None:
-        return limits
-    return replace(limits, max_time=max(deadline - time.time(), 0.0))
