@@ -93,6 +93,8 @@ def run_covtype_100k() -> Iterator[Row]:
     for _ in range(2):
         yield fit_and_judge("KernelSVC", exact(data.params), data)
         yield fit_and_judge("DCSVC, exact", divided(data.params), data)
+        model = divided(data.params, n_clusters=8, n_levels=2)
+        yield fit_and_judge("DCSVC, exact, 64 and 8 clusters", model, data)
 
 
 def run_mnist_60k() -> Iterator[Row]:

@@ -21,9 +21,10 @@ TINY_TILES = {
     "DENSE_ROWS": 8, "DENSE_COLS": 12, "SPARSE_ROWS": 8, "SPARSE_COLS": 12, "SPARSE_COLS_WIDE": 4,
     "WIDE_FEATURES": 5, "FEW_FEATURES": 4, "VECTOR": 4,
 }  # fmt: skip
-#: The same for the working matrix and the samples of the solver.
+TINY_BLOCKS = {"BLOCK": 7, "SQUARE": 3}
+#: The same for the working matrix and the samples of the solver, in either run: the route that few
+#: moves take depends on them.
 TINY_SIZES = {
-    box_qp_fast: {"BLOCK": 7, "SQUARE": 3},
     working: {"MAX_SIDE": 11, "PART": 5, "STRIP": 3},
     box_qp: {"MIN_SAMPLE": 8, "MAX_SAMPLE": 8},
 }
@@ -73,18 +74,14 @@ def fit_models():
     return decisions
 
 
-def shrink_tiles():
-    for name, size in TINY_TILES.items():
-        assert hasattr(tiles_fast, name), name
-        setattr(tiles_fast, name, size)
-    for module, sizes in TINY_SIZES.items():
-        for name, size in sizes.items():
-            assert hasattr(module, name), name
-            setattr(module, name, size)
+def shrink(module, sizes, set_size=setattr):
+    for name, size in sizes.items():
+        assert hasattr(module, name), name
+        set_size(module, name, size)
 
 
 @pytest.mark.filterwarnings("ignore:KernelSVC stopped before convergence")
-def test_compiled_and_plain_loops_agree(tmp_path):
+def test_compiled_and_plain_loops_agree(tmp_path, monkeypatch):
     path = tmp_path / "decisions.npz"
     environment = os.environ | {
         "NUMBA_DISABLE_JIT": "1",
@@ -94,6 +91,8 @@ def test_compiled_and_plain_loops_agree(tmp_path):
         [sys.executable, __file__, str(path)], env=environment, capture_output=True, text=True
     )
     assert run.returncode == 0, run.stderr
+    for module, sizes in TINY_SIZES.items():
+        shrink(module, sizes, monkeypatch.setattr)
     compiled = fit_models()
     with np.load(path) as plain:
         assert set(plain) == set(compiled)
@@ -102,5 +101,8 @@ def test_compiled_and_plain_loops_agree(tmp_path):
 
 
 if __name__ == "__main__":
-    shrink_tiles()
+    shrink(tiles_fast, TINY_TILES)
+    shrink(box_qp_fast, TINY_BLOCKS)
+    for module, sizes in TINY_SIZES.items():
+        shrink(module, sizes)
     np.savez(sys.argv[1], **fit_models())
