@@ -19,6 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 import widemargin
 from widemargin import DCSVC, KernelSVC
+from widemargin.estimators.dc_svc import _fit_slopes
 from widemargin.kernels import RBF
 from widemargin.progress import LevelLine
 
@@ -131,13 +132,28 @@ def test_naive_adds_all_clusters_up(moons):
 def test_committee(moons, blobs, multi):
     X, y = blobs if multi else moons
     model = DCSVC(**EARLY, combine="bcm").fit(X, y)
-    assert model.score(X, y) > 0.8
+    assert model.score(X, y) > 0.9
     committee = model._parts.committee
     queries = model._model.prepare(X[:20])
     votes = model._model.ask_all(queries, np.arange(20), widemargin.parallel.Workers(1, None))
-    odds = (committee.slope[:, None] * votes + committee.offset[:, None]).sum(axis=0)
+    # Tresp's rule: the members' log-odds less the prior's for all but one.
+    odds = (committee.slope[:, None] * votes + committee.prior).sum(axis=0)
     expected = odds - (len(votes) - 1) * committee.prior
     assert_allclose(model._model.decide(X[:20], max_bytes=10**8, n_jobs=1), expected)
+
+
+def test_slopes_of_the_committee_maximise_the_likelihood():
+    rng = np.random.default_rng(0)
+    votes = rng.normal(size=(3, 400)) * [[1.0], [0.1], [0.0]]
+    y = np.where(2 * votes[0] + rng.logistic(size=400) > 0.5, 1.0, -1.0)
+    slopes = _fit_slopes(votes, y, -0.5)
+
+    def loss(slope, row):
+        return np.logaddexp(0, -y * (-0.5 + slope * votes[row])).sum() + 0.5 * slope**2
+
+    for row, slope in enumerate(slopes):
+        assert loss(slope, row) <= min(loss(slope + 1e-3, row), loss(slope - 1e-3, row))
+    assert slopes[2] == 0
 
 
 @pytest.mark.parametrize("combine", ["early", "naive", "bcm"])
@@ -170,6 +186,18 @@ def test_precomputed_and_callable(moons):
     assert agreement > 0.97
     called = DCSVC(**{**params, "kernel": kernel.exact}).fit(train, y[:800])
     assert np.mean(called.predict(test) == direct.predict(test)) > 0.97
+
+
+@pytest.mark.parametrize("combine", ["early", "naive", "bcm"])
+def test_rows_without_weight_in_a_precomputed_kernel(moons, combine):
+    X, y = moons[0][:400], moons[1][:400]
+    weight = np.where(np.arange(400) % 3 == 0, 0.0, 1.0)
+    kept = weight > 0
+    params = {**EARLY, "kernel": "precomputed", "combine": combine, "stop_level": 1}
+    K = RBF(1.0)(X)
+    model = DCSVC(**params).fit(K, y, weight)
+    small = DCSVC(**params).fit(K[np.ix_(kept, kept)], y[kept])
+    assert_allclose(model.decision_function(K), small.decision_function(K[:, kept]), atol=1e-6)
 
 
 @pytest.mark.parametrize("backend", ["threading", "loky"])

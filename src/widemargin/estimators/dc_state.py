@@ -15,7 +15,7 @@ from widemargin.models.io import pack_csr, require, unpack_csr
 from widemargin.solvers.divide import LevelRecord
 from widemargin.solvers.partition import Partition
 
-_COMMITTEE = ("slope", "offset", "prior")
+_COMMITTEE = ("slope", "prior")
 #: Levels of a nested partition that a file may have; fits make far fewer.
 _MAX_DEPTH = 50
 
@@ -100,7 +100,7 @@ def _read_committee(
 ) -> Committee | None:
     if model.combine != "bcm" or model.level_ == 0:
         return None
-    shapes = [(n_clusters, n_problems), (n_clusters, n_problems), (n_problems,)]
+    shapes = [(n_clusters, n_problems), (n_problems,)]
     return Committee(
         *(
             _get(arrays, f"committee_{name}", np.float64, shape)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.linear_model import LogisticRegression
+from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin.estimators.base import STOP_REASONS, ExactKernelClassifier, expand_coefs
@@ -23,6 +23,7 @@ from widemargin.validation import check_choice, check_integer
 MIN_POINTS = 50
 #: Training rows on which a committee learns how far to trust its members.
 CALIBRATION_ROWS = 1000
+NEWTON_STEPS = 30
 
 
 class DCSVC(ExactKernelClassifier):
@@ -323,36 +324,44 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
             committee=None,
         )
         if self.combine == "bcm" and partition is not None:
-            committee = self._calibrate(problem, kernel, subproblems, parts)
+            committee = self._calibrate(problem, subproblems, parts)
             parts = replace(parts, committee=committee)
         return parts
 
     def _calibrate(
-        self, problem: Problem, kernel: Kernel, subproblems: list[Subproblem], parts: ClusterParts
+        self, problem: Problem, subproblems: list[Subproblem], parts: ClusterParts
     ) -> Committee:
         """Fit the curves that turn decision values of clusters into log-odds."""
-        shape = parts.intercept.shape
         prior = np.array([_log_odds(sub.y) for sub in subproblems])
-        committee = Committee(np.zeros(shape), np.tile(prior, (shape[0], 1)), prior)
-        model = replace(parts, committee=committee).make_model("bcm")
+        committee = Committee(np.zeros(parts.intercept.shape), prior)
+        # A kernel matrix has lost the columns of rows without weight by now.
+        columns = np.searchsorted(problem.kept, parts.columns)
+        model = replace(parts, columns=columns, committee=committee).make_model("bcm")
         assert isinstance(model, CommitteeModel)
         rng = np.random.default_rng(self._draw_seed())
         with open_workers(self.n_jobs) as workers:
             for p, sub in enumerate(subproblems):
                 size = min(CALIBRATION_ROWS, len(sub.y))
                 at = np.sort(rng.choice(len(sub.y), size, replace=False))
-                if len(np.unique(sub.y[at])) < 2:
-                    continue
                 queries = model.prepare(problem.X[sub.index[at]])
                 votes = model.ask_all(queries, np.arange(size), workers)[:, :, p]
-                for c, values in enumerate(votes):
-                    if np.ptp(values) > 0:
-                        curve = LogisticRegression().fit(values[:, None], sub.y[at])
-                        committee.slope[c, p] = curve.coef_[0, 0]
-                        committee.offset[c, p] = curve.intercept_[0]
+                committee.slope[:, p] = _fit_slopes(votes, sub.y[at], prior[p])
         return committee
 
 
 def _log_odds(y: NDArray[np.float64]) -> float:
     positive = np.count_nonzero(y > 0)
     return float(np.log(positive / (len(y) - positive)))
+
+
+def _fit_slopes(
+    votes: NDArray[np.float64], y: NDArray[np.float64], prior: float
+) -> NDArray[np.float64]:
+    """Slopes, one a row, of logistic curves through the prior; by Newton, with a small penalty."""
+    slopes = np.zeros(len(votes))
+    for _ in range(NEWTON_STEPS):
+        chance = expit(prior + slopes[:, None] * votes)
+        gradient = ((chance - (y > 0)) * votes).sum(axis=1) + slopes
+        curvature = (chance * (1.0 - chance) * votes**2).sum(axis=1) + 1.0
+        slopes -= np.clip(gradient / curvature, -1.0, 1.0)
+    return slopes

@@ -163,15 +163,15 @@ class CommitteeModel(_Clustered):
     """All clusters vote with their log-odds: the Bayesian committee of Tresp (2000).
 
     If clusters held independent data, the log-odds of a class given all of them would be the sum of
-    their log-odds, less the prior's for all but one. A logistic curve turns a cluster's decision
-    value into log-odds (Platt).
+    their log-odds, less the prior's for all but one. A cluster's log-odds are those of the prior plus
+    a multiple of its decision value: far from its points it has nothing to say.
 
     Parameters
     ----------
     kernel, vectors, columns, clusters, coef, intercept
         As for all models of clusters.
-    slope, offset : ndarray of shape (n_clusters, n_functions)
-        Log-odds of a cluster are ``slope * f + offset``.
+    slope : ndarray of shape (n_clusters, n_functions)
+        Log-odds of a cluster are ``prior + slope * f``.
     prior : ndarray of shape (n_functions,)
         Log-odds in the training data.
     """
@@ -185,11 +185,10 @@ class CommitteeModel(_Clustered):
         coef: NDArray[np.float64],
         intercept: NDArray[np.float64],
         slope: NDArray[np.float64],
-        offset: NDArray[np.float64],
         prior: NDArray[np.float64],
     ) -> None:
         super().__init__(kernel, vectors, columns, clusters, coef, intercept)
-        self.slope, self.offset, self.prior = slope, offset, prior
+        self.slope, self.prior = slope, prior
 
     def ask_all(self, queries: Points, rows: Index, workers: Workers) -> NDArray[np.float64]:
         """Decision values of every cluster, shape (n_clusters, n_rows, n_functions)."""
@@ -207,8 +206,7 @@ class CommitteeModel(_Clustered):
         for start in range(0, len(queries), COMMITTEE_QUERIES):
             rows = everyone[start : start + COMMITTEE_QUERIES]
             votes = self.ask_all(queries, rows, workers)
-            odds = self.slope[:, None] * votes + self.offset[:, None]
-            out[rows] = odds.sum(axis=0) - (len(votes) - 1) * self.prior
+            out[rows] = self.prior + np.einsum("cp,cip->ip", self.slope, votes)
 
 
 @dataclass(frozen=True)
@@ -216,7 +214,6 @@ class Committee:
     """How far each cluster of a `CommitteeModel` is trusted; see there."""
 
     slope: NDArray[np.float64]
-    offset: NDArray[np.float64]
     prior: NDArray[np.float64]
 
 
@@ -261,6 +258,4 @@ class ClusterParts:
         if combine == "early":
             return EarlyModel(*common, self.partition, self.samples)
         assert self.committee is not None
-        return CommitteeModel(
-            *common, self.committee.slope, self.committee.offset, self.committee.prior
-        )
+        return CommitteeModel(*common, self.committee.slope, self.committee.prior)
