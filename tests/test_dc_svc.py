@@ -132,7 +132,7 @@ def test_naive_adds_all_clusters_up(moons):
 def test_committee(moons, blobs, multi):
     X, y = blobs if multi else moons
     model = DCSVC(**EARLY, combine="bcm").fit(X, y)
-    assert model.score(X, y) > 0.9
+    assert model.score(X, y) > 0.8
     committee = model._parts.committee
     queries = model._model.prepare(X[:20])
     votes = model._model.ask_all(queries, np.arange(20), widemargin.parallel.Workers(1, None))
