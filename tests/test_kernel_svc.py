@@ -15,8 +15,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from widemargin import KernelSVC
+from widemargin import DCSVC, KernelSVC
 from widemargin.kernels import RBF, Chi2
+from widemargin.parallel import Workers
 
 KERNELS = [
     {"kernel": "rbf", "gamma": 0.1},
@@ -411,3 +412,29 @@ def test_kernel_that_overflows_is_refused():
     X = np.array([[1e12, 0.0], [0.0, 1e12], [1e12, 1e12], [1.0, 1.0]])
     with pytest.raises(ValueError, match="scale"):
         KernelSVC(kernel="poly", gamma=1.0).fit(X, [0, 1, 0, 1])
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("early", [False, True])
+def test_sign_far_from_all_support_vectors(form, early):
+    """Kernel values beyond float32 decide there; float64 has ten times the exponents."""
+    rng = np.random.default_rng(0)
+    X = rng.random((600, 2))
+    y = np.where(X[:, 0] > 0.5, 1, -1)
+    queries = np.c_[rng.uniform(-2.0, 3.0, 400), rng.uniform(1.2, 2.0, 400)]
+    params = {"gamma": 200.0, "fit_intercept": False}
+    divided = DCSVC(**params, n_clusters=3, n_levels=1, stop_level=1)
+    model = divided if early else KernelSVC(**params)
+    turn = sparse.csr_matrix if form == "csr" else np.asarray
+    model.fit(turn(X), y)
+    decisions = model.decision_function(turn(queries))
+    vectors = X[model.support_]
+    distances = ((queries[:, None] - vectors[None]) ** 2).sum(axis=2)
+    K = np.exp(-200.0 * distances)
+    if early:
+        clusters = model._model.find_clusters(model._model.prepare(turn(queries)), Workers(1, None))
+        K *= clusters[:, None] == model.support_clusters_
+    expected = K @ model.dual_coef_[0]
+    assert (np.abs(expected) < 1e-38).mean() > 0.5
+    clear = np.abs(expected) > 1e-300
+    np.testing.assert_array_equal(np.sign(decisions[clear]), np.sign(expected[clear]))

@@ -75,6 +75,11 @@ class Kernel(ABC):
     #: True when every feature must be non-negative.
     needs_nonnegative: ClassVar[bool] = False
 
+    @property
+    def floor(self) -> float:
+        """Least value that tiles hold where the kernel's own is smaller yet; zero if that is none."""
+        return 0.0
+
     @abstractmethod
     def params(self) -> dict[str, float]:
         """Parameters as plain numbers, for display and model files."""

@@ -52,6 +52,10 @@ class SummedKernel(Kernel):
     def form(self) -> Form:
         """How this kernel is computed."""
 
+    @property
+    def floor(self) -> float:
+        return float(2.0**-126) if self.form.finish == tiles.EXP2 else 0.0
+
     def params(self) -> dict[str, float]:
         return {f.name: getattr(self, f.name) for f in fields(self)}
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from widemargin.kernels import Index, Kernel, Points, Precomputed
-from widemargin.models.expansion import Expansion, block_rows
+from widemargin.models.expansion import Expansion, block_rows, resolve_far
 from widemargin.parallel import Workers, open_workers
 from widemargin.solvers.partition import Partition
 
@@ -66,8 +66,8 @@ class _Clustered(ABC):
         step = block_rows(X.shape[1], max_bytes)
         with open_workers(n_jobs) as workers:
             for start in range(0, X.shape[0], step):
-                queries = self.prepare(X[start : start + step])
-                self._decide_block(queries, out[start : start + step], workers)
+                part = X[start : start + step]
+                self._decide_block(part, self.prepare(part), out[start : start + step], workers)
         return out
 
     def prepare(self, X: Any) -> Points:
@@ -101,7 +101,7 @@ class _Clustered(ABC):
 
     @abstractmethod
     def _decide_block(
-        self, queries: Points, out: NDArray[np.float64], workers: Workers
+        self, X: Any, queries: Points, out: NDArray[np.float64], workers: Workers
     ) -> None: ...
 
 
@@ -141,12 +141,20 @@ class EarlyModel(_Clustered):
         is_sparse = sparse.issparse(self.vectors)
         return self.kernel.prepare(sparse.vstack(both, "csr") if is_sparse else np.vstack(both))
 
+    def _resolve_far(self, c: int, X: Any, out: NDArray[np.float64]) -> None:
+        members = self._members[c]
+        resolve_far(
+            self.kernel, self.vectors[members], X, self.coef[:, members].T, self.intercept[c], out
+        )
+
     def find_clusters(self, queries: Points, workers: Workers) -> NDArray[np.int32]:
         """Cluster of every query."""
         target = queries if self.is_given else self._points
         return self.partition.assign(self.kernel, queries, np.arange(len(queries)), target, workers)
 
-    def _decide_block(self, queries: Points, out: NDArray[np.float64], workers: Workers) -> None:
+    def _decide_block(
+        self, X: Any, queries: Points, out: NDArray[np.float64], workers: Workers
+    ) -> None:
         clusters = self.find_clusters(queries, workers)
         order = np.argsort(clusters, kind="stable")
         ends = np.cumsum(np.bincount(clusters, minlength=len(self.intercept)))
@@ -154,7 +162,10 @@ class EarlyModel(_Clustered):
 
         def ask(first: int, last: int) -> None:
             for c in range(first, last):
-                out[rows[c]] = self._ask_cluster(c, queries, rows[c])
+                answers = self._ask_cluster(c, queries, rows[c])
+                if not self.is_given:
+                    self._resolve_far(c, X[rows[c]], answers)
+                out[rows[c]] = answers
 
         workers.run(len(rows), ask, grain=1)
 
@@ -201,7 +212,9 @@ class CommitteeModel(_Clustered):
         workers.run(len(votes), ask, grain=1)
         return votes
 
-    def _decide_block(self, queries: Points, out: NDArray[np.float64], workers: Workers) -> None:
+    def _decide_block(
+        self, X: Any, queries: Points, out: NDArray[np.float64], workers: Workers
+    ) -> None:
         everyone = np.arange(len(queries))
         for start in range(0, len(queries), COMMITTEE_QUERIES):
             rows = everyone[start : start + COMMITTEE_QUERIES]

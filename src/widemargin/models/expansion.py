@@ -15,6 +15,10 @@ QUERY_SHARE = 0.25
 #: Queries a small model answers at a time.
 EXACT_QUERIES = 1024
 
+#: Decisions up to so many times what kernel values out of range can add up to are computed anew, so
+#: many queries, and so many values of support vectors, at a time.
+FAR_FACTOR, FAR_QUERIES, FAR_VALUES = 1000.0, 256, 1 << 20
+
 
 class Expansion:
     """Several decision functions on one set of support vectors.
@@ -76,6 +80,8 @@ class Expansion:
                     queries, np.arange(len(queries)), target, cols, coef,
                     out[start : start + step], workers,
                 )  # fmt: skip
+        if not given:
+            resolve_far(self.kernel, self.vectors, X, coef, self.intercept, out)
         return out
 
     def _decide_exactly(self, X: Any, coef: NDArray[np.float64], out: NDArray[np.float64]) -> None:
@@ -86,6 +92,31 @@ class Expansion:
             out[start : start + EXACT_QUERIES] += np.einsum(
                 "ij,jp->ip", self.kernel.exact(part, self.vectors), coef
             )
+
+
+def resolve_far(
+    kernel: Kernel,
+    vectors: Any,
+    X: Any,
+    coef: NDArray[np.float64],
+    intercept: NDArray[np.float64],
+    out: NDArray[np.float64],
+) -> None:
+    """Compute the decisions anew, in float64, at queries that are far from all support vectors.
+
+    All kernel values are beyond the range of float32 there. That matters for the sign of a function
+    without intercept, and with a narrow kernel for every hundredth query (ijcnn1, gamma = 1024).
+    """
+    beyond = FAR_FACTOR * kernel.floor * np.abs(coef).sum(axis=0)
+    far = np.flatnonzero(
+        ((np.abs(out) <= beyond) & (intercept == 0.0) & (beyond > 0.0)).any(axis=1)
+    )
+    step = max(1, FAR_VALUES // max(vectors.shape[1], 1))
+    for q in range(0, len(far), FAR_QUERIES):
+        rows = far[q : q + FAR_QUERIES]
+        out[rows] = intercept
+        for v in range(0, vectors.shape[0], step):
+            out[rows] += kernel.exact(X[rows], vectors[v : v + step]) @ coef[v : v + step]
 
 
 def block_rows(n_features: int, max_bytes: int) -> int:
