@@ -28,7 +28,9 @@ FEW_FEATURES = 1024
 # Values that an unrolled vector loop takes at once.
 VECTOR = 32
 
-jit = njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+# Inlined by the compiler always: else a process that compiles could run another copy of a function,
+# optimised in another way, than one that loads the code from the cache, and round differently.
+jit = njit(cache=True, nogil=True, fastmath=True, error_model="numpy", forceinline=True)
 inlined = njit(cache=True, nogil=True, fastmath=True, error_model="numpy", inline="always")
 
 _F1 = np.float32(1.0)

@@ -16,7 +16,9 @@ _TWO = np.float32(2.0)
 _MIN_CURVATURE = np.float32(1e-12)
 _LOWEST, _HIGHEST = np.int32(-0x7FFFFFFF), np.int32(0x7FFFFFFF)
 
-jit = njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+# Inlined by the compiler always: else a process that compiles could run another copy of a function,
+# optimised in another way, than one that loads the code from the cache, and round differently.
+jit = njit(cache=True, nogil=True, fastmath=True, error_model="numpy", forceinline=True)
 inlined = njit(cache=True, nogil=True, fastmath=True, error_model="numpy", inline="always")
 
 

@@ -3,7 +3,9 @@
 import numpy as np
 from numba import njit
 
-jit = njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+# Inlined by the compiler always: else a process that compiles could run another copy of a function,
+# optimised in another way, than one that loads the code from the cache, and round differently.
+jit = njit(cache=True, nogil=True, fastmath=True, error_model="numpy", forceinline=True)
 
 
 @jit
