@@ -66,8 +66,8 @@ class _Clustered(ABC):
         step = block_rows(X.shape[1], max_bytes)
         with open_workers(n_jobs) as workers:
             for start in range(0, X.shape[0], step):
-                part = X[start : start + step]
-                self._decide_block(part, self.prepare(part), out[start : start + step], workers)
+                queries = self.prepare(X[start : start + step])
+                self._decide_block(queries, out[start : start + step], workers)
         return out
 
     def prepare(self, X: Any) -> Points:
@@ -93,7 +93,11 @@ class _Clustered(ABC):
             target = queries if self.is_given else self._points
             cols = self.columns[members] if self.is_given else self._first_vector + members
             coef = np.ascontiguousarray(self.coef[:, members].T)
-            self.kernel.accumulate(queries, rows, target, cols, coef, out, Workers(1, None))
+            alone = Workers(1, None)
+            self.kernel.accumulate(queries, rows, target, cols, coef, out, alone)
+            resolve_far(
+                self.kernel, queries, rows, target, cols, coef, self.intercept[c], out, alone
+            )
         return out
 
     #: Position of the first support vector among the prepared points.
@@ -101,7 +105,7 @@ class _Clustered(ABC):
 
     @abstractmethod
     def _decide_block(
-        self, X: Any, queries: Points, out: NDArray[np.float64], workers: Workers
+        self, queries: Points, out: NDArray[np.float64], workers: Workers
     ) -> None: ...
 
 
@@ -141,20 +145,12 @@ class EarlyModel(_Clustered):
         is_sparse = sparse.issparse(self.vectors)
         return self.kernel.prepare(sparse.vstack(both, "csr") if is_sparse else np.vstack(both))
 
-    def _resolve_far(self, c: int, X: Any, out: NDArray[np.float64]) -> None:
-        members = self._members[c]
-        resolve_far(
-            self.kernel, self.vectors[members], X, self.coef[:, members].T, self.intercept[c], out
-        )
-
     def find_clusters(self, queries: Points, workers: Workers) -> NDArray[np.int32]:
         """Cluster of every query."""
         target = queries if self.is_given else self._points
         return self.partition.assign(self.kernel, queries, np.arange(len(queries)), target, workers)
 
-    def _decide_block(
-        self, X: Any, queries: Points, out: NDArray[np.float64], workers: Workers
-    ) -> None:
+    def _decide_block(self, queries: Points, out: NDArray[np.float64], workers: Workers) -> None:
         clusters = self.find_clusters(queries, workers)
         order = np.argsort(clusters, kind="stable")
         ends = np.cumsum(np.bincount(clusters, minlength=len(self.intercept)))
@@ -162,10 +158,7 @@ class EarlyModel(_Clustered):
 
         def ask(first: int, last: int) -> None:
             for c in range(first, last):
-                answers = self._ask_cluster(c, queries, rows[c])
-                if not self.is_given:
-                    self._resolve_far(c, X[rows[c]], answers)
-                out[rows[c]] = answers
+                out[rows[c]] = self._ask_cluster(c, queries, rows[c])
 
         workers.run(len(rows), ask, grain=1)
 
@@ -212,9 +205,7 @@ class CommitteeModel(_Clustered):
         workers.run(len(votes), ask, grain=1)
         return votes
 
-    def _decide_block(
-        self, X: Any, queries: Points, out: NDArray[np.float64], workers: Workers
-    ) -> None:
+    def _decide_block(self, queries: Points, out: NDArray[np.float64], workers: Workers) -> None:
         everyone = np.arange(len(queries))
         for start in range(0, len(queries), COMMITTEE_QUERIES):
             rows = everyone[start : start + COMMITTEE_QUERIES]

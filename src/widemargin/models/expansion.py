@@ -1,5 +1,6 @@
 """Models that are kernel expansions: weighted sums of kernels at support vectors."""
 
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin.kernels import Index, Kernel, Points, Precomputed, is_small
-from widemargin.parallel import open_workers
+from widemargin.parallel import Workers, open_workers
 from widemargin.problem import class_pairs
 
 #: Share of the memory budget that a block of queries, prepared for the kernel, may take.
@@ -15,9 +16,9 @@ QUERY_SHARE = 0.25
 #: Queries a small model answers at a time.
 EXACT_QUERIES = 1024
 
-#: Decisions up to so many times what kernel values out of range can add up to are computed anew, so
-#: many queries, and so many values of support vectors, at a time.
-FAR_FACTOR, FAR_QUERIES, FAR_VALUES = 1000.0, 256, 1 << 20
+#: Decisions up to so many times what kernel values out of range can add up to are computed anew,
+#: with values enlarged by so many powers of two more each time, to the end of what float64 holds.
+FAR_FACTOR, FAR_STEP, FAR_END = 1000.0, 90, 1000
 
 
 class Expansion:
@@ -80,8 +81,10 @@ class Expansion:
                     queries, np.arange(len(queries)), target, cols, coef,
                     out[start : start + step], workers,
                 )  # fmt: skip
-        if not given:
-            resolve_far(self.kernel, self.vectors, X, coef, self.intercept, out)
+                resolve_far(
+                    self.kernel, queries, np.arange(len(queries)), target, cols, coef,
+                    self.intercept, out[start : start + step], workers,
+                )  # fmt: skip
         return out
 
     def _decide_exactly(self, X: Any, coef: NDArray[np.float64], out: NDArray[np.float64]) -> None:
@@ -95,28 +98,27 @@ class Expansion:
 
 
 def resolve_far(
-    kernel: Kernel,
-    vectors: Any,
-    X: Any,
-    coef: NDArray[np.float64],
-    intercept: NDArray[np.float64],
-    out: NDArray[np.float64],
-) -> None:
-    """Compute the decisions anew, in float64, at queries that are far from all support vectors.
+    kernel: Kernel, queries: Points, rows: Index, vectors: Points, cols: Index,
+    coef: NDArray[np.float64], intercept: NDArray[np.float64], out: NDArray[np.float64],
+    workers: Workers,
+) -> None:  # fmt: skip
+    """Compute anew what functions without intercept are far from all support vectors.
 
-    All kernel values are beyond the range of float32 there. That matters for the sign of a function
-    without intercept, and with a narrow kernel for every hundredth query (ijcnn1, gamma = 1024).
+    All kernel values are beyond the range of float32 there, yet the sign depends on them; with a
+    narrow kernel that is a good part of the queries (ijcnn1, gamma = 1024). Taking something off the
+    norm of a query multiplies all its kernel values by a power of two, which brings them into range.
     """
     beyond = FAR_FACTOR * kernel.floor * np.abs(coef).sum(axis=0)
-    far = np.flatnonzero(
-        ((np.abs(out) <= beyond) & (intercept == 0.0) & (beyond > 0.0)).any(axis=1)
-    )
-    step = max(1, FAR_VALUES // max(vectors.shape[1], 1))
-    for q in range(0, len(far), FAR_QUERIES):
-        rows = far[q : q + FAR_QUERIES]
-        out[rows] = intercept
-        for v in range(0, vectors.shape[0], step):
-            out[rows] += kernel.exact(X[rows], vectors[v : v + step]) @ coef[v : v + step]
+    open_columns = (intercept == 0.0) & (beyond > 0.0)
+    far = np.flatnonzero(((np.abs(out) <= beyond) & open_columns).any(axis=1))
+    for shift in range(FAR_STEP, FAR_END, FAR_STEP):
+        if not len(far):
+            return
+        nearer = replace(queries, norms=queries.norms - queries.norms.dtype.type(shift))
+        values = np.zeros((len(far), coef.shape[1]))
+        kernel.accumulate(nearer, rows[far], vectors, cols, coef, values, workers)
+        out[far] = np.where(open_columns, values * 2.0**-shift, out[far])
+        far = far[((np.abs(values) <= beyond) & open_columns).any(axis=1)]
 
 
 def block_rows(n_features: int, max_bytes: int) -> int:
