@@ -17,6 +17,7 @@ from sklearn.svm import SVC
 
 from widemargin import DCSVC, KernelSVC
 from widemargin.kernels import RBF, Chi2
+from widemargin.kernels.base import SMALL_ROWS
 from widemargin.parallel import Workers
 
 KERNELS = [
@@ -438,3 +439,20 @@ def test_sign_far_from_all_support_vectors(form, early):
     assert (np.abs(expected) < 1e-38).mean() > 0.5
     clear = np.abs(expected) > 1e-300
     np.testing.assert_array_equal(np.sign(decisions[clear]), np.sign(expected[clear]))
+
+
+def test_sign_where_one_function_is_far_and_another_near():
+    rng = np.random.default_rng(0)
+    centers = np.array([[0.0, 0.0], [3.0, 0.0], [6.0, 0.0]])
+    X = np.concatenate([center + 0.2 * rng.normal(size=(200, 2)) for center in centers])
+    y = np.repeat([0, 1, 2], 200)
+    model = KernelSVC(gamma=50.0, fit_intercept=False).fit(X, y)
+    assert len(model.support_) > SMALL_ROWS
+    distances = ((X[:, None] - X[model.support_][None]) ** 2).sum(axis=2)
+    expected = np.exp(-50.0 * distances) @ model.dual_coef_.T
+    assert (np.abs(expected) < 1e-38).any(axis=1).mean() > 0.5
+    assert (np.abs(expected) > 0.1).any(axis=1).all()
+    decisions = model._model.decide(X, max_bytes=10**8, n_jobs=1)
+    clear = np.abs(expected) > 1e-280
+    np.testing.assert_array_equal(np.sign(decisions[clear]), np.sign(expected[clear]))
+    np.testing.assert_allclose(decisions, expected, rtol=0, atol=1e-4)

@@ -109,16 +109,17 @@ def resolve_far(
     norm of a query multiplies all its kernel values by a power of two, which brings them into range.
     """
     beyond = FAR_FACTOR * kernel.floor * np.abs(coef).sum(axis=0)
-    open_columns = (intercept == 0.0) & (beyond > 0.0)
-    far = np.flatnonzero(((np.abs(out) <= beyond) & open_columns).any(axis=1))
+    # Each function by itself: a query may be far from the support vectors of one and near others'.
+    is_far = (np.abs(out) <= beyond) & (intercept == 0.0) & (beyond > 0.0)
     for shift in range(FAR_STEP, FAR_END, FAR_STEP):
+        far = np.flatnonzero(is_far.any(axis=1))
         if not len(far):
             return
         nearer = replace(queries, norms=queries.norms - queries.norms.dtype.type(shift))
         values = np.zeros((len(far), coef.shape[1]))
         kernel.accumulate(nearer, rows[far], vectors, cols, coef, values, workers)
-        out[far] = np.where(open_columns, values * 2.0**-shift, out[far])
-        far = far[((np.abs(values) <= beyond) & open_columns).any(axis=1)]
+        out[far] = np.where(is_far[far], values * 2.0**-shift, out[far])
+        is_far[far] &= np.abs(values) <= beyond
 
 
 def block_rows(n_features: int, max_bytes: int) -> int:
