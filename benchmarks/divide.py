@@ -184,7 +184,8 @@ def run_levels() -> Iterator[Row]:
     ):
         seconds += record.clustering_seconds + record.solving_seconds
         coef = np.zeros(len(data.y_train))
-        coef[stage.columns] = stage.coef[0]
+        parts = getattr(stage, "parts", stage)
+        coef[parts.columns] = parts.coef[0]
         yield {
             "clusters": record.n_clusters,
             "largest": record.largest_cluster,
@@ -238,7 +239,7 @@ def run_support() -> Iterator[Row]:
             clusters = assign(stage, data)
             blind = np.flatnonzero(glue(model.kernel_, data, shuffle(clusters), params["C"]))
             for partition, found in (
-                ("DC-SVM", set(stage.columns)), ("random", set(blind))
+                ("DC-SVM", set(stage.parts.columns)), ("random", set(blind))
             ):  # fmt: skip
                 both = len(final & found)
                 yield {

@@ -7,6 +7,8 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 from sklearn.preprocessing import StandardScaler
 
+from tests.counting import counts
+
 # Two threads exercise the threaded paths on any machine and leave room for parallel test workers.
 os.environ.setdefault("OMP_NUM_THREADS", "2")
 
@@ -35,3 +37,10 @@ def noisy():
     X = rng.normal(size=(6000, 5))
     y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.5 * rng.normal(size=len(X)) > 0
     return X, np.where(y, 1, -1)
+
+
+@pytest.fixture
+def entries():
+    """Numbers of entries that `CountingKernel` computed."""
+    counts.clear()
+    return counts

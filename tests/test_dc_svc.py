@@ -18,6 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import widemargin
+from tests.reference import kernels as formulas
 from widemargin import DCSVC, KernelSVC
 from widemargin.estimators.dc_svc import _fit_slopes
 from widemargin.kernels import RBF
@@ -87,17 +88,16 @@ def test_early_prediction_is_routing_by_hand(blobs, form, multi_class):
     partition = parts.partition
     vectors = model.support_vectors_
     vectors = vectors.toarray() if sparse.issparse(vectors) else vectors
-    kernel = RBF(1.0)
     assert not partition.children
     expected = []
     for x in dense[600:700]:
-        k = kernel.exact(x[None], samples[partition.sample])[0]
+        k = formulas.rbf(x[None], samples[partition.sample], gamma=1.0)[0]
         means = [
             k[a:b].mean() for a, b in zip(partition.bounds, partition.bounds[1:], strict=False)
         ]
         c = int(np.argmax(np.array(means) / np.sqrt(partition.squared_norms)))
         mine = model.support_clusters_ == c
-        k = kernel.exact(x[None], vectors[mine])[0]
+        k = formulas.rbf(x[None], vectors[mine], gamma=1.0)[0]
         expected.append(model.dual_coef_[:, mine] @ k + model.cluster_intercepts_[c])
     decisions = model._model.decide(X[600:700], max_bytes=10**8, n_jobs=1)
     assert_allclose(decisions, expected, atol=1e-4)
@@ -124,7 +124,7 @@ def test_early_model_of_a_cluster_is_the_svm_of_its_points(moons):
 def test_naive_adds_all_clusters_up(moons):
     X, y = moons
     model = DCSVC(**EARLY, combine="naive").fit(X, y)
-    K = RBF(1.0).exact(X[:50], model.support_vectors_)
+    K = formulas.rbf(X[:50], model.support_vectors_, gamma=1.0)
     assert_allclose(model.decision_function(X[:50]), K @ model.dual_coef_[0], atol=1e-4)
 
 

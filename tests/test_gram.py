@@ -4,30 +4,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from tests.counting import CountingKernel
 from tests.reference import kernels as formulas
 from widemargin.kernels import RBF, Linear, Precomputed
 from widemargin.parallel import Workers, open_workers
 from widemargin.solvers.gram import CachedGram, Gram, make_grams
 
 ALONE = Workers(1, None)
-
-
-class CountingKernel(RBF):
-    """A kernel that notes how many entries it computes."""
-
-    def block(self, a, rows, b, cols, out, workers):
-        counts.append(len(rows) * len(cols))
-        super().block(a, rows, b, cols, out, workers)
-
-
-counts = []
-
-
-@pytest.fixture
-def entries():
-    """Numbers of entries that `CountingKernel` computed."""
-    counts.clear()
-    return counts
 
 
 def draw(n, d=3, seed=0):

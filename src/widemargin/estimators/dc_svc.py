@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin.estimators.base import STOP_REASONS, ExactKernelClassifier, expand_coefs
 from widemargin.kernels import Kernel, Precomputed
-from widemargin.models.clustered import ClusterParts, Committee, CommitteeModel
+from widemargin.models.clustered import ClusterParts, Committee, CommitteeModel, make_model
 from widemargin.parallel import open_workers
 from widemargin.problem import Problem, Subproblem
 from widemargin.progress import LevelLine
@@ -292,11 +292,11 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         self._parts = parts[-1]
         self.support_clusters_ = self._parts.clusters
         self.cluster_intercepts_ = self._parts.intercept
-        self._stages = [p.make_model(self.combine) for p in parts] if self.keep_levels else None
+        self._stages = [make_model(p, self.combine) for p in parts] if self.keep_levels else None
 
     def restore_model(self) -> None:
         """Make the predictor from the fitted attributes."""
-        self._model = self._parts.make_model(self.combine)
+        self._model = make_model(self._parts, self.combine)
 
     def _describe(
         self, problem: Problem, kernel: Kernel, subproblems: list[Subproblem], level: Level
@@ -336,8 +336,7 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         committee = Committee(np.zeros(parts.intercept.shape), prior)
         # A kernel matrix has lost the columns of rows without weight by now.
         columns = np.searchsorted(problem.kept, parts.columns)
-        model = replace(parts, columns=columns, committee=committee).make_model("bcm")
-        assert isinstance(model, CommitteeModel)
+        model = CommitteeModel(replace(parts, columns=columns, committee=committee))
         rng = np.random.default_rng(self._draw_seed())
         with open_workers(self.n_jobs) as workers:
             for p, sub in enumerate(subproblems):

@@ -248,11 +248,11 @@ class _State:
         self.upper = np.where(y > 0, upper, 0.0)
         self.diag = gram.diag.astype(np.float32)
         self.working = WorkingMatrix(gram, limits.cache_bytes)
-        self.is_small = self.n <= min(MIN_SAMPLE, self.working.max_members)
+        self.fits_one_sample = self.n <= min(MIN_SAMPLE, self.working.max_members)
         self.n_iter = 0
         self.rests_left = MAX_RESTS
         self.gradient = -y
-        self.order = np.arange(self.n) if self.is_small else _sample_order(y, seed)
+        self.order = np.arange(self.n) if self.fits_one_sample else _sample_order(y, seed)
         self.first_sample = min(max(self.n // 4, MIN_SAMPLE), MAX_SAMPLE)
         self.sample_tol = max(limits.tol, SAMPLE_TOL)
         if start is None:
@@ -357,7 +357,7 @@ class _State:
 
     def _choose_members(self, score: FloatArray) -> BoolArray:
         """Mark the free variables, members that nearly violate, and the worst other violators."""
-        if self.is_small:
+        if self.fits_one_sample:
             return self._mark(self.active)
         inside = self._mark(self.working.members)[self.active]
         chosen = (self.rises & self.falls) | (inside & (score > -KEEP_MARGIN * self.violation))
@@ -381,7 +381,7 @@ class _State:
     def _optimise(self, members: Index, spare_moves: float, deadline: float | None) -> FloatArray:
         """Coefficients of the members after a round on the working matrix."""
         coef = self.coef[members]
-        share = 0.0 if self.is_small else ROUND_SHARE
+        share = 0.0 if self.fits_one_sample else ROUND_SHARE
         tol = np.float32(max(0.5 * self.tol, share * self.violation))
         lower, upper, diag = self.lower[members], self.upper[members], self.diag[members]
         gradient = self.gradient[members].astype(np.float32)

@@ -19,7 +19,7 @@ from widemargin.parallel import open_workers
 from widemargin.solvers.box_qp import FloatArray, Limits, Progress, Result
 from widemargin.solvers.clusters import Job, limit_time, run_jobs, take_points
 from widemargin.solvers.many import Task, solve_tasks
-from widemargin.solvers.partition import Partition, divide_points
+from widemargin.solvers.partition import Partition, divide_points, split_by_group
 
 
 @dataclass(frozen=True)
@@ -208,8 +208,8 @@ class _Fit:
     ) -> Level:
         """Solve every cluster and glue the solutions."""
         start = time.perf_counter()
-        members = _split_by(clusters, partition.n_clusters)
-        places = [_split_by(clusters[task.index], len(members)) for task in tasks]
+        members = split_by_group(clusters, partition.n_clusters)
+        places = [split_by_group(clusters[task.index], len(members)) for task in tasks]
         sizes = np.array([len(rows) for rows in members])
         coefs = [np.zeros(len(task.y)) for task in tasks]
         solved: list[list[Result]] = []
@@ -320,13 +320,6 @@ class _Reporter:
                 seconds_left=left,
             )
         )
-
-
-def _split_by(groups: NDArray[np.int32], n_groups: int) -> list[Index]:
-    """Positions of the members of each group, ascending."""
-    order = np.argsort(groups, kind="stable")
-    ends = np.cumsum(np.bincount(groups, minlength=n_groups))
-    return np.split(order, ends[:-1])
 
 
 def _in_time(results: list[Result]) -> bool:

@@ -90,14 +90,15 @@ class CachedGram(Gram):
         """Add ``K[rows, cols] @ coef`` to ``out``."""
         step = len(self._store)
         for at in range(0, len(cols), step):
-            slots, part = self._fetch(cols[at : at + step]), coef[at : at + step]
-            self.workers.run(
-                len(rows),
-                lambda i, j, slots=slots, part=part: add_stored_rows(  # type: ignore[misc]
-                    self._store, slots, part, rows[i:j], out[i:j]
-                ),
-                grain=2048,
-            )
+            slots = self._fetch(cols[at : at + step])
+            self._add_rows(slots, coef[at : at + step], rows, out)
+
+    def _add_rows(self, slots: Index, coef: FloatArray, rows: Index, out: FloatArray) -> None:
+        self.workers.run(
+            len(rows),
+            lambda i, j: add_stored_rows(self._store, slots, coef, rows[i:j], out[i:j]),
+            grain=2048,
+        )
 
     def _fetch(self, wanted: Index) -> Index:
         """Slots that hold the wanted rows, after computing those that are missing."""

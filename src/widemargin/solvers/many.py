@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import Lock
 
 from widemargin.kernels import Index, Kernel, Points
@@ -83,7 +84,7 @@ def solve_tasks(
                 start=tasks[t].start,
                 refine=tasks[t].refine,
                 seed=seed,
-                callback=lambda progress, t=t: listen(t, progress),  # type: ignore[misc]
+                callback=partial(listen, t),
             )
 
     if side_by_side:

@@ -98,6 +98,13 @@ class Partition:
         return groups
 
 
+def split_by_group(groups: NDArray[np.int32], n_groups: int) -> list[Index]:
+    """Positions of the members of each group, ascending."""
+    order = np.argsort(groups, kind="stable")
+    ends = np.cumsum(np.bincount(groups, minlength=n_groups))
+    return np.split(order, ends[:-1])
+
+
 def divide_points(
     kernel: Kernel,
     points: Points,
@@ -132,49 +139,60 @@ def divide_points(
     clusters : ndarray of shape (n_points,)
         Cluster of every point.
     """
-    everyone = np.arange(len(points))
-    share = len(points) / n_clusters
-    return _divide(
-        kernel, points, everyone, n_clusters, candidates, sample_size, share, rng, workers, 0
-    )
+    divider = _Divider(kernel, points, sample_size, len(points) / n_clusters, rng, workers)
+    return divider.divide(np.arange(len(points)), n_clusters, candidates, 0)
 
 
-def _divide(
-    kernel: Kernel, points: Points, rows: Index, n_clusters: int, candidates: Index,
-    sample_size: int, share: float, rng: np.random.Generator, workers: Workers, depth: int,
-) -> tuple[Partition, NDArray[np.int32]]:  # fmt: skip
-    """Divide the points ``rows``, and again those groups that hold too many of them."""
-    sample = candidates
-    if len(candidates) > sample_size:
-        sample = np.sort(rng.choice(candidates, sample_size, replace=False))
-    K = np.empty((len(sample), len(sample)), np.float32)
-    # By one thread, so that rounding does not depend on how many there are.
-    kernel.block(points, sample, points, sample, K, Workers(1, None))
-    on_sphere = is_on_sphere(K)
-    partition = _describe(K, sample, kernel_kmeans(K, n_clusters, rng, on_sphere), on_sphere)
-    groups = partition.assign(kernel, points, rows, points, workers)
-    sizes = np.bincount(groups, minlength=partition.n_clusters)
-    is_crowded = sizes > max(MAX_SHARE * share, MIN_DIVIDED)
-    if depth == MAX_DEPTH or partition.n_clusters == 1 or not is_crowded.any():
-        return partition, groups
-    is_candidate = np.zeros(len(points), bool)
-    is_candidate[candidates] = True
-    children, clusters, first = {}, np.empty(len(rows), np.int32), 0
-    for g, size in enumerate(sizes):
-        at = np.flatnonzero(groups == g)
-        clusters[at], n_inside = first, 1
-        if is_crowded[g]:
-            inside = rows[at]
-            chosen = inside[is_candidate[inside]]
-            child, within = _divide(
-                kernel, points, inside, max(2, round(size / share)),
-                chosen if len(chosen) > 1 else inside, sample_size, share, rng, workers, depth + 1,
-            )  # fmt: skip
-            if child.n_clusters > 1:
-                children[g] = child
-                clusters[at], n_inside = first + within, child.n_clusters
-        first += n_inside
-    return replace(partition, children=children), clusters
+@dataclass(frozen=True)
+class _Divider:
+    """What stays the same when crowded clusters are divided again; ``share`` is a cluster's size."""
+
+    kernel: Kernel
+    points: Points
+    sample_size: int
+    share: float
+    rng: np.random.Generator
+    workers: Workers
+
+    def divide(
+        self, rows: Index, n_clusters: int, candidates: Index, depth: int
+    ) -> tuple[Partition, NDArray[np.int32]]:
+        """Divide the points ``rows``, and again those groups that hold too many of them."""
+        flat = self._sample_groups(n_clusters, candidates)
+        groups = flat.assign(self.kernel, self.points, rows, self.points, self.workers)
+        members = split_by_group(groups, flat.n_clusters)
+        limit = max(MAX_SHARE * self.share, MIN_DIVIDED)
+        if depth == MAX_DEPTH or len(members) == 1 or max(map(len, members)) <= limit:
+            return flat, groups
+        is_candidate = np.zeros(len(self.points), bool)
+        is_candidate[candidates] = True
+        children, clusters, first = {}, np.empty(len(rows), np.int32), 0
+        for g, at in enumerate(members):
+            clusters[at], n_inside = first, 1
+            if len(at) > limit:
+                inside = rows[at]
+                chosen = inside[is_candidate[inside]]
+                child, within = self.divide(
+                    inside, max(2, round(len(at) / self.share)),
+                    chosen if len(chosen) > 1 else inside, depth + 1,
+                )  # fmt: skip
+                if child.n_clusters > 1:
+                    children[g] = child
+                    clusters[at], n_inside = first + within, child.n_clusters
+            first += n_inside
+        return replace(flat, children=children), clusters
+
+    def _sample_groups(self, n_clusters: int, candidates: Index) -> Partition:
+        """Kernel k-means on sampled candidates."""
+        sample = candidates
+        if len(candidates) > self.sample_size:
+            sample = np.sort(self.rng.choice(candidates, self.sample_size, replace=False))
+        K = np.empty((len(sample), len(sample)), np.float32)
+        # By one thread, so that rounding does not depend on how many there are.
+        self.kernel.block(self.points, sample, self.points, sample, K, Workers(1, None))
+        on_sphere = is_on_sphere(K)
+        groups = kernel_kmeans(K, n_clusters, self.rng, on_sphere)
+        return _describe(K, sample, groups, on_sphere)
 
 
 def is_on_sphere(K: NDArray[np.float32]) -> bool:
