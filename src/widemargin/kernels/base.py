@@ -92,6 +92,13 @@ class Kernel(ABC):
         preparing queries.
         """
 
+    def narrow(self, points: Points, like: Points | None = None) -> Points:
+        """The same points with fewer digits, where a thousandth of a kernel value is enough.
+
+        Which cluster is nearest, say. As in `prepare`, points that meet must be alike.
+        """
+        return points
+
     @abstractmethod
     def diag(self, points: Points) -> NDArray[np.float64]:
         """``k(x, x)`` for every point."""

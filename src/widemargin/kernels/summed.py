@@ -21,6 +21,8 @@ DENSE_AS_SMALL = 0.5
 #: Largest norm (in powers of two) for which float32 sums keep a radial kernel's relative error to a
 #: few millionths: the sum and the norms cancel, and what remains carries their rounding error.
 FLOAT32_NORM = 46.0
+#: Largest norm at which they keep it to a thousandth.
+NARROW_NORM = 8192.0
 #: Kernels with an exponential put this into their scale: powers of two are cheaper to compute.
 LOG2_E = 1.4426950408889634
 #: Rows converted at a time, so that preparing data needs little memory beyond the result.
@@ -72,6 +74,13 @@ class SummedKernel(Kernel):
         )
         norms = self._norms(values) if self.form.finish == tiles.EXP2 else np.zeros(X.shape[0])
         return Points(values, norms.astype(dtype), center)
+
+    def narrow(self, points: Points, like: Points | None = None) -> Points:
+        fits = points.norms.max(initial=0.0) <= NARROW_NORM
+        dtype = (np.float32 if fits else points.norms.dtype) if like is None else like.norms.dtype
+        if dtype == points.norms.dtype:
+            return points
+        return Points(points.values.astype(dtype), points.norms.astype(dtype), points.center)
 
     def diag(self, points: Points) -> NDArray[np.float64]:
         if self.form.finish == tiles.EXP2:

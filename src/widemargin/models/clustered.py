@@ -150,12 +150,18 @@ class EarlyModel(_Clustered):
         is_sparse = sparse.issparse(self.parts.vectors)
         return self.kernel.prepare(sparse.vstack(both, "csr") if is_sparse else np.vstack(both))
 
+    @cached_property
+    def _samples(self) -> Points:
+        return self.kernel.narrow(self.kernel.prepare(self.parts.samples, like=self._points))
+
     def find_clusters(self, queries: Points, workers: Workers) -> NDArray[np.int32]:
         """Cluster of every query."""
-        target = queries if self.is_given else self._points
+        samples = queries if self.is_given else self._samples
         assert self.parts.partition is not None
-        rows = np.arange(len(queries))
-        return self.parts.partition.assign(self.kernel, queries, rows, target, workers)
+        return self.parts.partition.assign(
+            self.kernel, self.kernel.narrow(queries, like=samples), np.arange(len(queries)),
+            samples, workers,
+        )  # fmt: skip
 
     def _decide_block(self, queries: Points, out: NDArray[np.float64], workers: Workers) -> None:
         rows = split_by_group(self.find_clusters(queries, workers), len(self.parts.intercept))

@@ -11,8 +11,9 @@ from widemargin.solvers.partition_fast import add_by_group, assign_groups, impro
 
 #: Starts of k-means, of which the best is taken, and rounds of each.
 N_STARTS, MAX_ROUNDS = 3, 30
-#: Points assigned at a time. Fixed, so that results do not depend on the number of threads.
-CHUNK = 1024
+#: Points assigned at a time: their kernel values stay in cache. Fixed, so that results do not depend
+#: on the number of threads.
+CHUNK = 512
 #: A cluster with so many times its share of the points is divided again, so many times at most.
 MAX_SHARE, MAX_DEPTH = 3.0, 4
 #: Clusters up to this size are never divided again.
@@ -63,7 +64,7 @@ class Partition:
     def assign(
         self, kernel: Kernel, a: Points, rows: Index, b: Points, workers: Workers
     ) -> NDArray[np.int32]:
-        """Cluster of the points ``a[rows]``; the sampled points are among ``b``."""
+        """Cluster of the points ``a[rows]``; the sampled points are among ``b``. Few digits do."""
         groups = self._assign_groups(kernel, a, rows, b, workers)
         clusters = np.empty(len(rows), np.int32)
         first = 0
@@ -139,18 +140,21 @@ def divide_points(
     clusters : ndarray of shape (n_points,)
         Cluster of every point.
     """
-    divider = _Divider(kernel, points, sample_size, len(points) / n_clusters, rng, workers)
+    share = len(points) / n_clusters
+    per_cluster = sample_size / n_clusters
+    divider = _Divider(kernel, points, kernel.narrow(points), share, per_cluster, rng, workers)
     return divider.divide(np.arange(len(points)), n_clusters, candidates, 0)
 
 
 @dataclass(frozen=True)
 class _Divider:
-    """What stays the same when crowded clusters are divided again; ``share`` is a cluster's size."""
+    """What stays the same when crowded clusters are divided again: points and samples of each."""
 
     kernel: Kernel
     points: Points
-    sample_size: int
+    narrowed: Points
     share: float
+    samples: float
     rng: np.random.Generator
     workers: Workers
 
@@ -159,7 +163,7 @@ class _Divider:
     ) -> tuple[Partition, NDArray[np.int32]]:
         """Divide the points ``rows``, and again those groups that hold too many of them."""
         flat = self._sample_groups(n_clusters, candidates)
-        groups = flat.assign(self.kernel, self.points, rows, self.points, self.workers)
+        groups = flat.assign(self.kernel, self.narrowed, rows, self.narrowed, self.workers)
         members = split_by_group(groups, flat.n_clusters)
         limit = max(MAX_SHARE * self.share, MIN_DIVIDED)
         if depth == MAX_DEPTH or len(members) == 1 or max(map(len, members)) <= limit:
@@ -185,8 +189,9 @@ class _Divider:
     def _sample_groups(self, n_clusters: int, candidates: Index) -> Partition:
         """Kernel k-means on sampled candidates."""
         sample = candidates
-        if len(candidates) > self.sample_size:
-            sample = np.sort(self.rng.choice(candidates, self.sample_size, replace=False))
+        sample_size = max(round(self.samples * n_clusters), n_clusters)
+        if len(candidates) > sample_size:
+            sample = np.sort(self.rng.choice(candidates, sample_size, replace=False))
         K = np.empty((len(sample), len(sample)), np.float32)
         # By one thread, so that rounding does not depend on how many there are.
         self.kernel.block(self.points, sample, self.points, sample, K, Workers(1, None))
