@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AdditiveSVC": "widemargin.estimators.additive_svc",
     "DCSVC": "widemargin.estimators.dc_svc",
+    "IntersectionSVC": "widemargin.estimators.intersection_svc",
     "KernelSVC": "widemargin.estimators.kernel_svc",
+    "LRSVC": "widemargin.estimators.lr_svc",
+    "PowerMeanSVC": "widemargin.estimators.power_mean_svc",
     "save": "widemargin.estimators.persistence",
     "load": "widemargin.estimators.persistence",
 }

@@ -2,6 +2,8 @@
 
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
 from widemargin.solvers.box_qp import Progress
@@ -86,6 +88,29 @@ class LevelLine(_Line):
             self._width = 0
         elif self._is_due():
             self._write(describe_level(state))
+
+
+class PassLine(_Line):
+    """Shows the state of a descent in passes over the data."""
+
+    def show(self, number: int, violation: float) -> None:
+        """Report a pass."""
+        if self._is_due():
+            seconds = time.perf_counter() - self._began
+            self._write(f"[widemargin] pass {number:,}  violation {violation:.2g}  {seconds:.1f} s")
+
+
+@contextmanager
+def show_passes(verbose: int) -> Iterator[Callable[[int, float], None] | None]:
+    """What to tell about passes in the body of a ``with``; None if nobody wants to know."""
+    if not verbose:
+        yield None
+        return
+    line = PassLine(verbose)
+    try:
+        yield line.show
+    finally:
+        line.close()
 
 
 def describe(problem: int, n_problems: int, state: Progress, seconds: float) -> str:

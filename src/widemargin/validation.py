@@ -43,6 +43,30 @@ def validate_problem(
     return Problem(canonical(X), labels, classes, sample_weights, weights, kept)
 
 
+def validate_partial(
+    estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any, *, is_first: bool
+) -> Problem:
+    """Check some of the training data; ``classes`` name all labels, in the first call at least."""
+    X, y = validate_data(
+        estimator, X, y, accept_sparse="csr", dtype=[np.float32, np.float64], order="C",
+        accept_large_sparse=True, reset=is_first,
+    )  # fmt: skip
+    if is_first and classes is None:
+        raise ValueError("classes: the first call of partial_fit needs all labels there will be")
+    known = estimator.classes_ if not is_first else np.unique(classes)
+    if classes is not None and not np.array_equal(np.unique(classes), known):
+        raise ValueError(f"classes: {classes!r} are not those of the first call, {known!r}")
+    if len(known) < 2:
+        raise ValueError(f"classes: a classifier needs at least two, got {known!r}")
+    labels = np.searchsorted(known, y)
+    unknown = np.setdiff1d(y, known)
+    if len(unknown):
+        raise ValueError(f"y: the label {unknown[0]!r} is not among the classes {known!r}")
+    sample_weights = validate_sample_weights(sample_weight, X)
+    weights = sample_weights * validate_class_weights(estimator.class_weight, known, y)[labels]
+    return Problem(canonical(X), labels, known, sample_weights, weights, np.arange(len(labels)))
+
+
 def validate_queries(estimator: Any, X: Any) -> Any:
     """Check data to predict on: finite, as wide as the training data."""
     X = validate_data(
@@ -105,15 +129,22 @@ def _require_every_class(classes: NDArray[Any], kept_labels: NDArray[np.intp]) -
 
 def check_nonnegative(kernel: Kernel, X: Any, feature_names: Any = None) -> None:
     """Refuse negative features where the kernel is defined for histograms only."""
-    if not kernel.needs_nonnegative:
-        return
+    if kernel.needs_nonnegative:
+        check_columns_nonnegative(X, feature_names, f"the {kernel.name!r} kernel")
+
+
+def check_columns_nonnegative(
+    X: Any, feature_names: Any, what: str, alternative: str | None = None
+) -> None:
+    """Refuse negative features: ``what`` cannot take them, ``alternative`` can."""
     column = _first_negative_column(X)
     if column is None:
         return
     name = column if feature_names is None else f"{column} ({feature_names[column]!r})"
+    other = f", or use {alternative}" if alternative else ""
     raise ValueError(
-        f"Negative values in data X, column {name}: the {kernel.name!r} kernel needs features >= 0; "
-        "scale them first, for example with sklearn.preprocessing.MinMaxScaler(clip=True)"
+        f"Negative values in data X, column {name}: {what} needs features >= 0; scale them first, for "
+        f"example with sklearn.preprocessing.MinMaxScaler(clip=True){other}"
     )
 
 

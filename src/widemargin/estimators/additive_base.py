@@ -1,0 +1,276 @@
+"""What the classifiers with additive kernels share."""
+
+import time
+import warnings
+from abc import abstractmethod
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from widemargin.kernels import is_small
+from widemargin.models.additive import BinModel, TableModel
+from widemargin.parallel import open_workers
+from widemargin.problem import Problem
+from widemargin.progress import show_passes
+from widemargin.solvers.additive import Descent, DualProblem, LinearResult, descend
+from widemargin.solvers.additive_fast import Rows
+from widemargin.validation import (
+    check_choice,
+    check_columns_nonnegative,
+    check_integer,
+    check_number,
+    validate_problem,
+    validate_queries,
+)
+
+LOSSES = ("hinge", "squared_hinge")
+#: A finer tolerance needs the digits of float64.
+FLOAT32_TOL = 1e-3
+
+
+class LinearClassifier(ClassifierMixin, BaseEstimator):
+    """Base of the classifiers that are linear in some numbers made of the features."""
+
+    C: float
+    loss: str
+    class_weight: dict[Any, float] | str | None
+    tol: float
+    max_iter: int
+    max_time: float | None
+    warm_start: bool
+    n_jobs: int | None
+    random_state: Any
+    verbose: int
+
+    _model: Any
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the classifier.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Training data.
+        y : array-like of shape (n_samples,)
+            Class labels of any type.
+        sample_weight : array-like of shape (n_samples,), optional
+            Factor on C for each row; rows of weight zero are left out.
+
+        Returns
+        -------
+        self : estimator
+            The fitted classifier.
+        """
+        self._check_params()
+        problem = validate_problem(self, X, y, sample_weight, self.class_weight, precomputed=False)
+        self._check_features(problem.X)
+        self.classes_ = problem.classes
+        self._fit(problem)
+        self._warn_unless_converged()
+        return self
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Signed scores.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Data.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            For two classes positive means ``classes_[1]``.
+        """
+        check_is_fitted(self)
+        X = validate_queries(self, X)
+        self._check_features(X)
+        decisions: NDArray[np.float64] = self._model.decide(X, self.n_jobs)
+        return decisions.ravel() if len(self.classes_) == 2 else decisions
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Most likely class of every row.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Data.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            Class labels.
+        """
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return self.classes_[(scores >= 0).astype(np.intp)]
+        return self.classes_[scores.argmax(axis=1)]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    @abstractmethod
+    def _fit(self, problem: Problem) -> None:
+        """Fit to validated data."""
+
+    def _check_features(self, X: Any) -> None:
+        """Refuse features that the kernel is not defined for."""
+
+    def _check_params(self) -> None:
+        check_number("C", self.C, above=0)
+        check_number("tol", self.tol, above=0)
+        check_number("max_time", self.max_time, above=0, optional=True)
+        check_integer("max_iter", self.max_iter, low=1)
+        check_choice("loss", self.loss, LOSSES)
+
+    def _draw_seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _dtype(self, problem: Problem) -> type:
+        needs_digits = is_small(*problem.X.shape) or self.tol < FLOAT32_TOL
+        return np.float64 if needs_digits else np.float32
+
+    def _settings(self, problem: Problem) -> Descent:
+        return Descent(
+            tol=self.tol,
+            max_iter=self.max_iter,
+            deadline=None if self.max_time is None else time.time() + self.max_time,
+            seed=self._draw_seed(),
+            finish=is_small(*problem.X.shape),
+        )
+
+    def _descend(self, problem: Problem, rows: Rows, norms: NDArray[np.float64]) -> LinearResult:
+        """Solve the problem of every class against the rest."""
+        costs = self.C * problem.weights
+        squared = self.loss == "squared_hinge"
+        dual = DualProblem(
+            labels=problem.labels.astype(np.int64),
+            positives=asked_classes(problem),
+            upper=np.full(len(costs), np.inf) if squared else costs,
+            ridge=0.5 / costs if squared else np.zeros(len(costs)),
+            norms=norms,
+        )
+        start = self._warm_alpha(problem)
+        with show_passes(self.verbose) as show, open_workers(self.n_jobs) as workers:
+            result = descend(rows, dual, self._settings(problem), workers, start, show)
+        self._keep_progress(problem, result)
+        return result
+
+    def _warm_alpha(self, problem: Problem) -> NDArray[np.float64] | None:
+        state = getattr(self, "_warm_state", None) if self.warm_start else None
+        if state is None or not np.array_equal(state[0], problem.labels):
+            return None
+        return state[1]
+
+    def _keep_progress(self, problem: Problem, result: LinearResult) -> None:
+        n_iter = result.n_iter
+        self.n_iter_ = int(n_iter[0]) if len(n_iter) == 1 else n_iter
+        self.stop_reason_ = result.stop_reason
+        self.violation_ = float(result.violation.max())
+        if self.warm_start:
+            self._warm_state = (problem.labels, result.alpha)
+
+    def _warn_unless_converged(self) -> None:
+        advice = {
+            "max_iter": f"max_iter={self.max_iter} passes were made; raise it, lower C, or scale the "
+            "features",
+            "max_time": f"max_time={self.max_time} s has passed; allow more time for the optimum",
+            "diverged": f"the approximate descent diverged, and the best of its solutions is kept "
+            f"(violation {self.violation_:.3g}); use more anchors, features between 0 and 1, or "
+            "AdditiveSVC, whose descent converges",
+        }.get(self.stop_reason_)
+        if advice:
+            warnings.warn(
+                f"{type(self).__name__} stopped before convergence: {advice}",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+
+class AdditiveClassifier(LinearClassifier):
+    """Base of the classifiers whose decisions are sums of curves, one for each feature."""
+
+    _model: TableModel | BinModel
+
+    def explain(self, X: Any) -> NDArray[np.float64]:
+        """Share of every feature in each decision.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Data.
+
+        Returns
+        -------
+        shares : ndarray of shape (n_samples, n_features) or (n_samples, n_classes, n_features)
+            With the intercept they add up to `decision_function`.
+        """
+        check_is_fitted(self)
+        X = validate_queries(self, X)
+        self._check_features(X)
+        shares = self._model.contributions(X)
+        return shares[:, 0] if len(self.classes_) == 2 else shares
+
+    def shape_functions(self, n_points: int = 256) -> list[tuple[Any, Any]]:
+        """The curve of every feature, over the range it had in training.
+
+        Parameters
+        ----------
+        n_points : int, default=256
+            Points on each curve.
+
+        Returns
+        -------
+        curves : list of (values, heights)
+            One pair for each feature: values in its own unit, shape (n_points,), and what the
+            feature adds to the decision there, shape (n_points,) for two classes and
+            (n_classes, n_points) for more.
+        """
+        check_is_fitted(self)
+        check_integer("n_points", n_points, low=2)
+        curves = []
+        for j, (low, high) in enumerate(zip(*self.feature_ranges_, strict=True)):
+            values = np.linspace(low, high, n_points)
+            heights = self._model.curve(j, values)
+            curves.append((values, heights[0] if len(self.classes_) == 2 else heights))
+        return curves
+
+    def _keep_summary(self, problem: Problem) -> None:
+        """What pictures and explanations need to know of the training data."""
+        X = problem.X
+        low, high = X.min(axis=0), X.max(axis=0)
+        if hasattr(low, "toarray"):
+            low, high = low.toarray().ravel(), high.toarray().ravel()
+        self.feature_ranges_ = np.array([low, high], np.float64)
+
+
+class HistogramClassifier(AdditiveClassifier):
+    """Base of the classifiers whose kernel may need features that are not negative."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = self._needs_nonnegative()
+        return tags
+
+    @abstractmethod
+    def _needs_nonnegative(self) -> bool: ...
+
+    def _check_features(self, X: Any) -> None:
+        if self._needs_nonnegative():
+            check_columns_nonnegative(
+                X, getattr(self, "feature_names_in_", None), type(self).__name__,
+                "IntersectionSVC, whose bins take negative values",
+            )  # fmt: skip
+
+
+def asked_classes(problem: Problem) -> NDArray[np.int64]:
+    """Classes that are set against the rest: the second of two, or all of more."""
+    n_classes = len(problem.classes)
+    return np.array([1]) if n_classes == 2 else np.arange(n_classes)

@@ -1,0 +1,199 @@
+"""Linear regression SVM: any kernel through its values at a few anchors."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.cluster import MiniBatchKMeans
+
+from widemargin.estimators.additive_base import LinearClassifier
+from widemargin.kernels import KERNELS, Kernel, Precomputed
+from widemargin.models.regression import RegressionModel
+from widemargin.parallel import open_workers
+from widemargin.problem import Problem
+from widemargin.solvers.additive import plain_rows
+from widemargin.validation import check_choice, check_integer, check_nonnegative, resolve_kernel
+
+#: Directions of the anchors' kernel matrix whose eigenvalue is below this share of the largest are
+#: left out: they hold rounding errors.
+MIN_EIGENVALUE = 1e-12
+
+
+class LRSVC(LinearClassifier):
+    """Linear regression SVM (LR-SVM): any kernel through its values at a few anchors.
+
+    Algorithm 2 of Wu and Yang, "Power Mean SVM": decision values are estimated by a regression on
+    explanatory variables. With the kernel's values at the anchors as these (the default), this is
+    a linear machine on Nystrom's features.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Cost of an error; smaller values regularise more.
+    kernel : str, callable or Kernel, default="rbf"
+        As for `KernelSVC`, but ``"precomputed"``.
+    gamma, degree, coef0
+        Parameters of the kernel, as for `KernelSVC`.
+    n_anchors : int, default=100
+        Anchors. With fewer rows, all rows are.
+    anchors : {"kmeans", "random"} or array-like, default="kmeans"
+        Centres of clusters, rows drawn at random, or the anchors themselves.
+    explanatory : callable, default=None
+        ``explanatory(X)`` gives the explanatory variables of the rows of ``X``, shape (n, m); None for
+        the kernel's values at the anchors. With another function the gradient is approximate, and the
+        descent need not converge.
+    loss : {"hinge", "squared_hinge"}, default="hinge"
+        Loss of a point on the wrong side of its margin.
+    class_weight : dict, "balanced" or None, default=None
+        Factor on C for each class.
+    tol : float, default=1e-3
+        Stop when the projected gradients of a problem differ by less.
+    max_iter : int, default=1000
+        Passes over the data.
+    max_time : float or None, default=None
+        Seconds after which to stop with the model reached so far.
+    warm_start : bool, default=False
+        Start from the last solution if the labels are the same.
+    n_jobs : int or None, default=None
+        Threads; None for all cores.
+    random_state : int, RandomState or None, default=None
+        Choice of anchors and order of the rows.
+    verbose : int, default=0
+        1 for a progress line, 2 for a line every pass.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The labels, sorted.
+    anchors_ : ndarray or csr_matrix of shape (n_anchors, n_features)
+        The anchors.
+    coef_ : ndarray of shape (n_functions, n_explanatory)
+        A decision is the product with the explanatory variables.
+    kernel_ : Kernel
+        The kernel.
+    n_iter_ : int or ndarray
+        Passes for each function.
+    stop_reason_ : str
+        ``"converged"``, ``"max_iter"``, ``"max_time"`` or ``"diverged"``.
+    violation_ : float
+        Largest spread of projected gradients in the last pass.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from widemargin import LRSVC
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = LRSVC(C=10, random_state=0).fit(X[:1000], y[:1000])
+    >>> model.score(X[1000:], y[1000:]) > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        C: float = 1.0,
+        kernel: str | Kernel | Callable[[Any, Any], Any] = "rbf",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        n_anchors: int = 100,
+        anchors: Any = "kmeans",
+        explanatory: Callable[[Any], Any] | None = None,
+        loss: str = "hinge",
+        class_weight: dict[Any, float] | str | None = None,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.n_anchors = n_anchors
+        self.anchors = anchors
+        self.explanatory = explanatory
+        self.loss = loss
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        cls = KERNELS.get(self.kernel) if isinstance(self.kernel, str) else type(self.kernel)
+        tags.input_tags.positive_only = bool(getattr(cls, "needs_nonnegative", False))
+        return tags
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        check_integer("n_anchors", self.n_anchors, low=1)
+        if isinstance(self.anchors, str):
+            check_choice("anchors", self.anchors, ("kmeans", "random"))
+        if self.explanatory is not None and not callable(self.explanatory):
+            raise ValueError(
+                f"explanatory: must be a function of X or None, got {self.explanatory!r}"
+            )
+        if isinstance(self.kernel, Precomputed) or self.kernel == "precomputed":
+            raise ValueError(
+                "kernel: anchors need a kernel that can be computed, not 'precomputed'"
+            )
+
+    def _check_features(self, X: Any) -> None:
+        kernel = getattr(self, "kernel_", None)
+        if kernel is not None:
+            check_nonnegative(kernel, X, getattr(self, "feature_names_in_", None))
+
+    def _fit(self, problem: Problem) -> None:
+        self.kernel_ = resolve_kernel(self.kernel, self.gamma, self.degree, self.coef0, problem)
+        self._check_features(problem.X)
+        seed = self._draw_seed()
+        self.anchors_ = self._choose_anchors(problem, seed)
+        model = RegressionModel(self.kernel_, self.anchors_, self.explanatory, np.empty((0, 0)))
+        similar = model.similarities(problem.X, self.n_jobs)
+        if self.explanatory is None:
+            root = _inverse_root(model.similarities(self.anchors_, self.n_jobs))
+            numbers = similar @ root
+            rows, norms = plain_rows(numbers, None), np.einsum("ij,ij->i", numbers, numbers)
+        else:
+            read, design = model.explain(problem.X), model.explain(self.anchors_)
+            root = np.eye(read.shape[1])
+            rows = plain_rows(read, np.ascontiguousarray(similar @ np.linalg.pinv(design).T))
+            norms = self.kernel_.diag(self.kernel_.prepare(problem.X))
+        result = self._descend(problem, rows, norms)
+        self.coef_ = result.coef @ root.T
+        self._model = RegressionModel(self.kernel_, self.anchors_, self.explanatory, self.coef_)
+
+    def _choose_anchors(self, problem: Problem, seed: int) -> Any:
+        X = problem.X
+        if not isinstance(self.anchors, str):
+            anchors = sparse.csr_matrix(self.anchors) if sparse.issparse(self.anchors) else None
+            given = np.asarray(self.anchors, np.float64) if anchors is None else anchors
+            if given.ndim != 2 or given.shape[0] == 0 or given.shape[1] != X.shape[1]:
+                raise ValueError(
+                    f"anchors: give an array of shape (n_anchors, {X.shape[1]}), got {given.shape}"
+                )
+            return given
+        n_anchors = min(self.n_anchors, X.shape[0])
+        if self.anchors == "kmeans" and n_anchors < X.shape[0]:
+            kmeans = MiniBatchKMeans(n_anchors, random_state=seed, n_init=1, batch_size=4096)
+            return kmeans.fit(X, sample_weight=problem.sample_weights).cluster_centers_
+        chosen = np.random.default_rng(seed).choice(X.shape[0], n_anchors, replace=False)
+        return X[np.sort(chosen)]
+
+
+def _inverse_root(K: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Matrix R with ``R R' = pinv(K)``; coinciding anchors are one direction less."""
+    values, vectors = np.linalg.eigh(0.5 * (K + K.T))
+    kept = values > MIN_EIGENVALUE * max(float(values[-1]), 1e-300)
+    return np.asarray(vectors[:, kept] / np.sqrt(values[kept]))

@@ -1,0 +1,396 @@
+"""Power mean SVM: a regression on logarithms stands in for the kernel."""
+
+import time
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from widemargin.estimators.additive_base import HistogramClassifier, asked_classes
+from widemargin.models.additive import BinEncoder, LogEncoder, TableModel, number_values
+from widemargin.problem import Problem
+from widemargin.progress import show_passes
+from widemargin.solvers.additive import (
+    StochasticState,
+    start_stochastic,
+    stochastic_coefs,
+    stochastic_pass,
+    table_rows,
+)
+from widemargin.solvers.additive_fast import Rows, sum_codes
+from widemargin.tables.quantiser import Codes, Quantiser
+from widemargin.tables.regression import PAPER_ANCHORS, chebyshev_anchors, regression_tables
+from widemargin.tables.scalar import ScalarKernel, make_scalar_kernel, power_mean
+from widemargin.validation import (
+    check_choice,
+    check_integer,
+    check_number,
+    validate_partial,
+)
+
+#: Stands for zero where it would be raised to a negative power.
+ZERO = 0.001
+#: Passes of stochastic descent before the change of the coefficients is looked at.
+MIN_PASSES = 5
+
+
+class PowerMeanSVC(HistogramClassifier):
+    """Power mean SVM (PmSVM): any additive kernel through a regression on logarithms.
+
+    The methods of Wu and Yang, "Power Mean SVM": Algorithm 3 (PmSVM), with tables (PmSVM-LUT) and
+    with stochastic descent (PmSVM-SGD, Algorithm 4). The gradient is approximate, so the descent
+    need not converge; if it diverges, the best solution it had is kept. `AdditiveSVC` converges and
+    is more accurate; this class is for comparison and for reproducing the paper.
+
+    Parameters
+    ----------
+    C : float, default=0.01
+        Cost of an error.
+    p : float, default=-1.0
+        Exponent of the power mean, from ``-inf`` (intersection) over -1 (chi-square) to 0
+        (Hellinger). The paper simulates the intersection by -8.
+    kernel : callable or str, default=None
+        Another additive kernel ``k(x, y)`` of two arrays of numbers, instead of the power mean.
+    n_anchors : int, default=3
+        Anchors of the regression, and coefficients for each feature.
+    anchors : {"paper", "chebyshev"} or array-like, default="paper"
+        The paper's 0.01, 0.06 and 0.75, Chebyshev nodes, or numbers in the unit interval. With more
+        than three anchors ``"paper"`` means Chebyshev nodes, as in the paper.
+    offset : float, default=0.05
+        Added to features before the logarithm.
+    lut : bool, default=False
+        Whether features are rounded to ``n_bins`` values, with a table for them.
+    n_bins : int, default=1000
+        Values in the table.
+    solver : {"dcd", "sgd"}, default="dcd"
+        Dual coordinate descent, or stochastic descent on the primal.
+    loss : {"hinge", "squared_hinge"}, default="hinge"
+        Loss of a point on the wrong side of its margin.
+    alpha : float or None, default=None
+        Regularisation of stochastic descent; None for ``1 / (C n_samples)``.
+    eta0 : float, default=1.0
+        Steps of stochastic descent are ``1 / (alpha (t + eta0))``.
+    class_weight : dict, "balanced" or None, default=None
+        Factor on C for each class.
+    tol : float, default=0.1
+        Stop when the projected gradients of a problem differ by less; stochastic descent, when a
+        pass changes the coefficients by less than a tenth of that share.
+    max_iter : int, default=1000
+        Passes over the data.
+    max_time : float or None, default=None
+        Seconds after which to stop with the model reached so far.
+    warm_start : bool, default=False
+        Start from the last solution if the labels are the same.
+    n_jobs : int or None, default=None
+        Threads, which share the classes; None for all cores.
+    random_state : int, RandomState or None, default=None
+        Order of the rows.
+    verbose : int, default=0
+        1 for a progress line, 2 for a line every pass.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The labels, sorted.
+    anchors_ : ndarray of shape (n_anchors,)
+        Anchors, in the unit of the features.
+    coef_ : ndarray of shape (n_functions, n_features, n_anchors)
+        Coefficients of the powers of ``ln(x / unit_ + offset)``.
+    unit_ : float
+        The largest feature value in training if that is above one, else one.
+    feature_ranges_ : ndarray of shape (2, n_features)
+        Smallest and largest values in training.
+    n_iter_ : int or ndarray
+        Passes for each function.
+    stop_reason_ : str
+        ``"converged"``, ``"max_iter"``, ``"max_time"`` or ``"diverged"``.
+    violation_ : float
+        Largest spread of projected gradients in the last pass.
+
+    Notes
+    -----
+    The paper scales features to the unit interval. If some are larger, all are divided by the
+    largest. Negative values are refused; with ``lut=True`` values beyond the range count as its end.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from widemargin import PowerMeanSVC
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = PowerMeanSVC(C=0.1).fit(X[:1000] / 16, y[:1000])
+    >>> model.score(X[1000:] / 16, y[1000:]) > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        C: float = 0.01,
+        p: float = -1.0,
+        kernel: str | Callable[[Any, Any], Any] | None = None,
+        n_anchors: int = 3,
+        anchors: Any = "paper",
+        offset: float = 0.05,
+        lut: bool = False,
+        n_bins: int = 1000,
+        solver: str = "dcd",
+        loss: str = "hinge",
+        alpha: float | None = None,
+        eta0: float = 1.0,
+        class_weight: dict[Any, float] | str | None = None,
+        tol: float = 0.1,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.p = p
+        self.kernel = kernel
+        self.n_anchors = n_anchors
+        self.anchors = anchors
+        self.offset = offset
+        self.lut = lut
+        self.n_bins = n_bins
+        self.solver = solver
+        self.loss = loss
+        self.alpha = alpha
+        self.eta0 = eta0
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """One pass of stochastic descent over some rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Data; larger than the largest value of the first call only with loss of accuracy.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        classes : array-like, optional
+            All labels there will be; needed in the first call.
+        sample_weight : array-like of shape (n_samples,), optional
+            Factor on the loss of each row.
+
+        Returns
+        -------
+        self : PowerMeanSVC
+            The classifier, improved.
+        """
+        self._check_params()
+        is_first = not hasattr(self, "_stochastic")
+        problem = validate_partial(self, X, y, classes, sample_weight, is_first=is_first)
+        self._check_features(problem.X)
+        if is_first:
+            self.classes_ = problem.classes
+            self._choose_anchors(problem)
+            self._keep_summary(problem)
+        data = self._represent(problem)
+        if is_first:
+            self._stochastic = start_stochastic(data.rows, len(asked_classes(problem)))
+            self._n_seen = 0
+        self._n_seen += len(problem.labels)
+        order = np.random.default_rng(self._draw_seed()).permutation(len(problem.labels))
+        self._step(problem, data, self._stochastic, order, self._n_seen)
+        self._finish_stochastic(data, self._stochastic)
+        self.n_iter_, self.stop_reason_, self.violation_ = 1, "converged", 0.0
+        return self
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        if self.kernel is None and not self.p <= 0:
+            raise ValueError(f"p: a power mean is a kernel for p <= 0 only, got {self.p!r}")
+        check_integer("n_anchors", self.n_anchors, low=2)
+        check_number("offset", self.offset, above=0)
+        check_integer("n_bins", self.n_bins, low=2)
+        check_choice("solver", self.solver, ("dcd", "sgd"))
+        check_number("alpha", self.alpha, above=0, optional=True)
+        check_number("eta0", self.eta0, above=-1)
+        self._unit_anchors()
+
+    def _needs_nonnegative(self) -> bool:
+        return True
+
+    def _unit_anchors(self) -> NDArray[np.float64]:
+        """Anchors in the unit interval."""
+        if isinstance(self.anchors, str):
+            check_choice("anchors", self.anchors, ("paper", "chebyshev"))
+            if self.anchors == "paper" and self.n_anchors == len(PAPER_ANCHORS):
+                return np.array(PAPER_ANCHORS)
+            return chebyshev_anchors(self.n_anchors)
+        anchors = np.asarray(self.anchors, np.float64)
+        good = anchors.ndim == 1 and np.isfinite(anchors).all() and (anchors >= 0).all()
+        if not good or len(np.unique(anchors)) != self.n_anchors:
+            raise ValueError(
+                f"anchors: give n_anchors={self.n_anchors} different numbers that are not negative, "
+                f"got {self.anchors!r}"
+            )
+        return anchors
+
+    def _scalar_kernel(self) -> ScalarKernel:
+        if self.kernel is None:
+            return ScalarKernel(
+                "power_mean", lambda x, y: power_mean(x, y, self.p, ZERO), True, True
+            )
+        return make_scalar_kernel(self.kernel, self.p)
+
+    def _choose_anchors(self, problem: Problem) -> None:
+        self.unit_ = max(1.0, float(problem.X.max()))
+        self.anchors_ = self._unit_anchors() * self.unit_
+
+    def _fit(self, problem: Problem) -> None:
+        self._choose_anchors(problem)
+        data = self._represent(problem)
+        if self.solver == "sgd":
+            self._fit_stochastic(problem, data)
+        else:
+            result = self._descend(problem, data.rows, data.norms)
+            self._model = data.make_model(result.coef, result.extra)
+        self._keep_summary(problem)
+
+    def _fit_stochastic(self, problem: Problem, data: "_Represented") -> None:
+        rng = np.random.default_rng(self._draw_seed())
+        state = start_stochastic(data.rows, len(asked_classes(problem)))
+        before = state.coef.copy()
+        self.stop_reason_, self.n_iter_, change = "max_iter", 0, np.inf
+        deadline = self._settings(problem).deadline
+        with show_passes(self.verbose) as show:
+            for number in range(self.max_iter):
+                order = rng.permutation(len(problem.labels))
+                self._step(problem, data, state, order, len(problem.labels))
+                self.n_iter_ = number + 1
+                change = float(
+                    np.linalg.norm(state.coef - before) / max(np.linalg.norm(state.coef), 1e-300)
+                )
+                before = state.coef.copy()
+                if show:
+                    show(self.n_iter_, change)
+                if self.n_iter_ >= MIN_PASSES and change < 0.1 * self.tol:
+                    self.stop_reason_ = "converged"
+                    break
+                if deadline is not None and time.time() > deadline:
+                    self.stop_reason_ = "max_time"
+                    break
+        self.violation_ = change
+        self._finish_stochastic(data, state)
+
+    def _step(
+        self,
+        problem: Problem,
+        data: "_Represented",
+        state: StochasticState,
+        order: NDArray[np.intp],
+        n_seen: int,
+    ) -> None:
+        stochastic_pass(
+            data.rows, order, problem.labels.astype(np.int64), asked_classes(problem),
+            problem.weights, state,
+            penalty=1.0 / (self.C * n_seen) if self.alpha is None else self.alpha,
+            delay=self.eta0, is_squared=self.loss == "squared_hinge",
+        )  # fmt: skip
+
+    def _finish_stochastic(self, data: "_Represented", state: StochasticState) -> None:
+        self._model = data.make_model(stochastic_coefs(data.rows, state), state.extra)
+
+    def _represent(self, problem: Problem) -> "_Represented":
+        quantiser = None
+        if self.lut:
+            d = problem.X.shape[1]
+            grid = np.linspace(0.0, 1.0, self.n_bins)
+            quantiser = Quantiser(np.zeros(d), np.full(d, self.unit_), grid, "uniform")
+        return _Represented(
+            problem.X, self._scalar_kernel(), quantiser, self.anchors_, self.offset, self.unit_,
+            self._dtype(problem), is_power=self.kernel is None,
+        )  # fmt: skip
+
+    @property
+    def coef_(self) -> NDArray[np.float64]:
+        """Coefficients of the explanatory variables."""
+        assert isinstance(self._model, TableModel)
+        return self._model.coef
+
+
+class _Represented:
+    """Training data as codes with PmSVM's tables."""
+
+    def __init__(
+        self,
+        X: Any,
+        kernel: ScalarKernel,
+        quantiser: Quantiser | None,
+        anchors: NDArray[np.float64],
+        offset: float,
+        unit: float,
+        dtype: type,
+        *,
+        is_power: bool,
+    ) -> None:
+        self.n_anchors = len(anchors)
+        if quantiser is None:
+            codes, values = number_values(X)
+        else:
+            codes, values = quantiser.encode(X), quantiser.values(0)
+        is_sparse = sparse.issparse(X)
+        if is_sparse:
+            values = np.append(values, 0.0)
+        read, write = regression_tables(kernel, values, anchors, offset, unit)
+        self.encoder: BinEncoder | LogEncoder = LogEncoder(unit, offset, len(anchors))
+        if quantiser is not None:
+            self.encoder = BinEncoder(quantiser, read[: quantiser.n_bins])
+        # The kernel of a power mean at equal numbers is the number itself.
+        diag = values if is_power else np.array([kernel([v], [v])[0, 0] for v in values])
+        ones = np.ones(X.shape[1])
+        extra, base, self.zero_write = None, 0.0, None
+        if is_sparse:
+            read0, self.zero_write = read[-1], write[-1]
+            read, write = read - read0, write - self.zero_write
+            base, diag = X.shape[1] * diag[-1], diag - diag[-1]
+            extra = _fold_zeros(codes, read, write, read0, self.zero_write)
+        self.rows = table_rows(codes, read, write, ones, extra, dtype)
+        self.norms = np.empty(len(codes))
+        sum_codes(self.rows, diag, ones, self.norms)
+        self.norms += base
+
+    def make_model(self, coef: NDArray[Any], extra: NDArray[Any]) -> TableModel:
+        """Model with these coefficients."""
+        shaped = coef.reshape(len(coef), -1, self.rows.rank)[:, :, : self.n_anchors]
+        shaped = shaped.astype(np.float64)
+        if self.zero_write is not None:
+            # Every row added this much to every feature, as if it were zero there.
+            shaped += extra[:, :1, None] * self.zero_write
+        return TableModel(self.encoder, shaped, np.zeros(len(coef)))
+
+
+def _fold_zeros(
+    codes: Codes,
+    read: NDArray[np.float64],
+    write: NDArray[np.float64],
+    read0: NDArray[np.float64],
+    write0: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Two extra numbers for each row that add what the zeros of sparse data add to the kernel.
+
+    With ``r``, ``w`` the tables less their values ``r0``, ``w0`` at zero, the kernel between rows is
+    the sum over features of ``(r + r0)'(w + w0)``: beside ``r'w``, which needs stored values only,
+    ``r'w0`` depends on one row, ``r0'w`` on the other, and ``r0'w0`` on none.
+    """
+    ones = np.ones(len(codes))
+    of_reader = np.empty(len(codes))
+    of_writer = np.empty(len(codes))
+    everyone = np.ones(codes.n_features)
+    rows = table_rows(codes, read, write, everyone, None, np.float64)
+    sum_codes(rows, read @ write0, everyone, of_reader)
+    sum_codes(rows, write @ read0, everyone, of_writer)
+    of_reader += codes.n_features * float(read0 @ write0)
+    return np.column_stack([of_reader, ones]), np.column_stack([ones, of_writer])

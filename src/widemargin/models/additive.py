@@ -1,0 +1,223 @@
+"""Prediction with additive models: a decision is a sum of curves, one for each feature."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from widemargin.parallel import open_workers
+from widemargin.solvers.additive import bin_rows, decide, table_rows
+from widemargin.tables.quantiser import Codes, Quantiser, dense_codes
+from widemargin.tables.regression import explain_values
+
+#: Values turned into codes at a time when predicting.
+DECIDE_VALUES = 2**22
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class BinEncoder:
+    """Values become bins, and bins the rows of a table."""
+
+    quantiser: Quantiser
+    table: FloatArray
+
+    def encode(self, X: Any) -> tuple[Codes, FloatArray]:
+        """Codes of the values, and the numbers of each code."""
+        return self.quantiser.encode(X), self.table
+
+    def zero(self) -> FloatArray:
+        """Numbers of the value zero."""
+        return self.table[self.quantiser.zero_code]
+
+
+@dataclass(frozen=True)
+class LogEncoder:
+    """Values become powers of their logarithm, computed for every distinct one."""
+
+    unit: float
+    offset: float
+    n_anchors: int
+
+    def encode(self, X: Any) -> tuple[Codes, FloatArray]:
+        """Codes that number the distinct values, and the numbers of each."""
+        codes, values = number_values(X)
+        return codes, self.explain(values)
+
+    def zero(self) -> FloatArray:
+        """Numbers of the value zero."""
+        return self.explain(np.zeros(1))[0]
+
+    def explain(self, values: FloatArray) -> FloatArray:
+        """Explanatory variables of some values."""
+        return explain_values(np.maximum(values, 0.0) / self.unit, self.offset, self.n_anchors)
+
+
+def number_values(X: Any) -> tuple[Codes, FloatArray]:
+    """Number the distinct values of a matrix; of sparse data the stored ones."""
+    data = X.data if sparse.issparse(X) else X
+    values, numbers = np.unique(data, return_inverse=True)
+    numbers = numbers.astype(np.uint32)
+    if sparse.issparse(X):
+        codes = Codes(numbers, X.indices.astype(np.int32), X.indptr.astype(np.int64), X.shape[1])
+    else:
+        codes = dense_codes(numbers.reshape(X.shape))
+    return codes, values.astype(np.float64)
+
+
+@dataclass(frozen=True)
+class TableModel:
+    """Curves that are combinations of a few functions.
+
+    Attributes
+    ----------
+    encoder : BinEncoder or LogEncoder
+        Turns values into the values of these functions.
+    coef : ndarray of shape (n_functions, n_features, rank)
+        Their coefficients.
+    intercept : ndarray of shape (n_functions,)
+        Constants.
+    """
+
+    encoder: BinEncoder | LogEncoder
+    coef: FloatArray
+    intercept: FloatArray
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return self.coef.shape[1]
+
+    def decide(self, X: Any, n_jobs: int | None) -> FloatArray:
+        """Decision values, shape (n, n_functions)."""
+        return _in_chunks(X, lambda part: self._decide(part, n_jobs), len(self.coef))
+
+    def _decide(self, X: Any, n_jobs: int | None) -> FloatArray:
+        codes, table = self.encoder.encode(X)
+        base = self.intercept
+        if sparse.issparse(X):
+            # What is not stored is zero: its share is the same for every row.
+            zero = self.encoder.zero()
+            table = table - zero
+            base = base + (self.coef @ zero).sum(axis=1)
+        rows = table_rows(codes, table, None, np.ones(self.n_features), None, np.float64)
+        padded = np.zeros((*self.coef.shape[:2], rows.rank))
+        padded[:, :, : self.coef.shape[2]] = self.coef
+        with open_workers(n_jobs) as workers:
+            flat = padded.reshape(len(padded), -1)
+            return base + decide(rows, flat, np.empty((len(flat), 0)), workers)
+
+    def contributions(self, X: Any) -> FloatArray:
+        """Share of every feature in every decision, shape (n, n_functions, n_features)."""
+        dense = X.toarray() if sparse.issparse(X) else X
+        codes, table = self.encoder.encode(dense)
+        numbers = table[codes.values.reshape(dense.shape)]
+        return np.einsum("njr,kjr->nkj", numbers, self.coef)
+
+    def curve(self, feature: int, values: FloatArray) -> FloatArray:
+        """The curves of one feature at some values, shape (n_functions, n_values)."""
+        if isinstance(self.encoder, LogEncoder):
+            numbers = self.encoder.explain(values)
+        else:
+            quantiser = self.encoder.quantiser
+            numbers = self.encoder.table[encode_feature(quantiser, feature, values)]
+        return self.coef[:, feature] @ numbers.T
+
+
+@dataclass(frozen=True)
+class BinModel:
+    """Curves that are given by their values at the bins: the intersection kernel.
+
+    Attributes
+    ----------
+    quantiser : Quantiser
+        The bins.
+    offsets : ndarray of shape (n_features + 1,)
+        Where the curve of each feature begins; it ends at the largest code in training.
+    curves : ndarray of shape (n_functions, offsets[-1])
+        Values of the curves.
+    intercept : ndarray of shape (n_functions,)
+        Constants.
+    """
+
+    quantiser: Quantiser
+    offsets: NDArray[np.int64]
+    curves: FloatArray
+    intercept: FloatArray
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return len(self.offsets) - 1
+
+    def decide(self, X: Any, n_jobs: int | None) -> FloatArray:
+        """Decision values, shape (n, n_functions)."""
+        return _in_chunks(X, lambda part: self._decide(part, n_jobs), len(self.curves))
+
+    def _decide(self, X: Any, n_jobs: int | None) -> FloatArray:
+        if sparse.issparse(X) and self.quantiser.zero_code != 0:
+            X = X.toarray()
+        codes = clip_codes(self.quantiser.encode(X), self.offsets)
+        nothing = np.empty(0)
+        rows = bin_rows(codes, self.offsets, nothing, nothing, None, np.float64)
+        with open_workers(n_jobs) as workers:
+            no_extra = np.empty((len(self.curves), 0))
+            return self.intercept + decide(rows, self.curves, no_extra, workers)
+
+    def contributions(self, X: Any) -> FloatArray:
+        """Share of every feature in every decision, shape (n, n_functions, n_features)."""
+        dense = X.toarray() if sparse.issparse(X) else X
+        codes = clip_codes(self.quantiser.encode(dense), self.offsets)
+        at = self.offsets[:-1] + codes.values.reshape(dense.shape)
+        return np.ascontiguousarray(self.curves[:, at].transpose(1, 0, 2))
+
+    def curve(self, feature: int, values: FloatArray) -> FloatArray:
+        """The curves of one feature at some values, shape (n_functions, n_values)."""
+        first, last = self.offsets[feature], self.offsets[feature + 1]
+        codes = encode_feature(self.quantiser, feature, values).astype(np.int64)
+        return self.curves[:, first + np.minimum(codes, last - first - 1)]
+
+    def full_curves(self) -> FloatArray:
+        """All curves at all bins, shape (n_functions, n_features, n_bins)."""
+        bins = np.arange(self.quantiser.n_bins)
+        last = np.diff(self.offsets)[:, None] - 1
+        return self.curves[:, self.offsets[:-1, None] + np.minimum(bins, last)]
+
+
+def encode_feature(quantiser: Quantiser, feature: int, values: FloatArray) -> NDArray[Any]:
+    """Codes of some values of one feature."""
+    wide = np.zeros((len(values), len(quantiser.low)))
+    wide[:, feature] = values
+    return quantiser.encode(wide).values.reshape(wide.shape)[:, feature]
+
+
+def bin_offsets(codes: Codes) -> NDArray[np.int64]:
+    """Where the bins of each feature begin, counting those up to the largest code that occurs."""
+    largest = np.zeros(codes.n_features, np.int64)
+    if codes.is_sparse:
+        np.maximum.at(largest, codes.indices, codes.values.astype(np.int64))
+    elif len(codes):
+        largest[:] = codes.values.reshape(len(codes), -1).max(axis=0)
+    return np.concatenate([[0], np.cumsum(largest + 1)])
+
+
+def clip_codes(codes: Codes, offsets: NDArray[np.int64]) -> Codes:
+    """Codes no larger than the largest in training: beyond it curves are flat."""
+    largest = np.diff(offsets) - 1
+    if codes.is_sparse:
+        bounds = largest[codes.indices]
+        clipped = np.minimum(codes.values, bounds)
+    else:
+        clipped = np.minimum(codes.values.reshape(len(codes), -1), largest).ravel()
+    return Codes(clipped.astype(codes.values.dtype), codes.indices, codes.indptr, codes.n_features)
+
+
+def _in_chunks(X: Any, function: Any, n_functions: int) -> FloatArray:
+    out = np.empty((X.shape[0], n_functions))
+    step = max(1, DECIDE_VALUES // max(X.shape[1], 1))
+    for start in range(0, X.shape[0], step):
+        out[start : start + step] = function(X[start : start + step])
+    return out

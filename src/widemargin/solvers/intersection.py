@@ -1,0 +1,182 @@
+"""The intersection kernel on codes: Newton's method in the primal, and Crammer and Singer's problem."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from widemargin.solvers import intersection_fast as fast
+from widemargin.solvers.additive import SMALL_PASSES, SMALL_TOL, Descent, LinearResult
+from widemargin.tables.quantiser import Codes
+
+#: Steps of the conjugate gradient method for one Newton step.
+MAX_CG_STEPS = 100
+#: A step is shortened until it brings this share of what its slope promises.
+SUFFICIENT = 0.01
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class UnaryRows:
+    """Rows in the unary space, as operations on vectors of it."""
+
+    codes: Codes
+    offsets: NDArray[np.int64]
+
+    @property
+    def size(self) -> int:
+        """Dimensions of the space."""
+        return int(self.offsets[-1])
+
+    def multiply(self, weights: FloatArray) -> FloatArray:
+        """Products of all rows with a vector."""
+        out = np.empty(len(self.codes))
+        fast.look_up(
+            self.codes.values, self.codes.indices, self.codes.indptr, self.offsets,
+            self.to_curves(weights), out,
+        )  # fmt: skip
+        return out
+
+    def combine(self, factors: FloatArray) -> FloatArray:
+        """Sum of the rows, each times its factor."""
+        out = np.empty(self.size)
+        fast.combine_rows(
+            self.codes.values, self.codes.indices, self.codes.indptr, self.offsets, factors, out
+        )
+        return out
+
+    def to_curves(self, weights: FloatArray) -> FloatArray:
+        """Running sums of a vector."""
+        curves = np.empty(self.size)
+        fast.to_curves(weights, self.offsets, curves)
+        return curves
+
+
+def solve_primal(
+    rows: UnaryRows, y: FloatArray, costs: FloatArray, settings: Descent
+) -> LinearResult:
+    """Minimise ``0.5 |w|^2 + sum_i costs_i max(0, 1 - y_i w'x_i)^2`` by truncated Newton steps.
+
+    Stops when the gradient is ``0.01 tol`` of what it was at zero, in proportion to the rarer class
+    as in LIBLINEAR.
+    """
+    w, products = np.zeros(rows.size), np.zeros(len(y))
+    rarer = max(min(np.count_nonzero(y > 0), np.count_nonzero(y < 0)), 1) / len(y)
+    target = np.inf
+    reason = "max_iter"
+    norm = 0.0
+    for number in range(settings.max_iter):
+        shortfall = np.maximum(1.0 - y * products, 0.0)
+        gradient = w - rows.combine(2.0 * costs * y * shortfall)
+        norm = float(np.linalg.norm(gradient))
+        if number == 0:
+            accuracy = 1e-12 if settings.finish else 0.01 * settings.tol * rarer
+            target = accuracy * norm
+        if norm <= target:
+            reason = "converged"
+            break
+        if settings.deadline is not None and time.time() > settings.deadline:
+            reason = "max_time"
+            break
+        curvature = np.where(shortfall > 0, 2.0 * costs, 0.0)
+        step = _newton_step(
+            rows, curvature, gradient, min(0.1, np.sqrt(norm / max(target, 1e-300)))
+        )
+        moved = rows.multiply(step)
+        size = _line_search(w, products, step, moved, y, costs, float(gradient @ step))
+        if size == 0.0:
+            # No step helps any more: the limit of float64.
+            reason = "converged"
+            break
+        w += size * step
+        products += size * moved
+    alpha = 2.0 * costs * np.maximum(1.0 - y * products, 0.0)
+    return LinearResult(
+        coef=rows.to_curves(w)[None, :], extra=np.empty((1, 0)), alpha=alpha[:, None],
+        n_iter=np.array([number]), violation=np.array([norm]), stop_reason=reason,
+    )  # fmt: skip
+
+
+def _newton_step(
+    rows: UnaryRows, curvature: FloatArray, gradient: FloatArray, accuracy: float
+) -> FloatArray:
+    """Solve ``(I + X' diag(curvature) X) step = -gradient`` by conjugate gradients."""
+    step = np.zeros_like(gradient)
+    residual = -gradient
+    direction = residual.copy()
+    squared = float(residual @ residual)
+    goal = (accuracy**2) * squared
+    for _ in range(MAX_CG_STEPS):
+        if squared <= goal:
+            break
+        bent = direction + rows.combine(curvature * rows.multiply(direction))
+        size = squared / float(direction @ bent)
+        step += size * direction
+        residual -= size * bent
+        before, squared = squared, float(residual @ residual)
+        direction = residual + (squared / before) * direction
+    return step
+
+
+def _line_search(
+    w: FloatArray, products: FloatArray, step: FloatArray, moved: FloatArray, y: FloatArray,
+    costs: FloatArray, slope: float,
+) -> float:  # fmt: skip
+    """Size of a step that lowers the objective enough; zero if there is none."""
+
+    def loss(at: FloatArray) -> float:
+        return float(costs @ np.square(np.maximum(1.0 - y * at, 0.0)))
+
+    before, along, squared = loss(products), float(w @ step), float(step @ step)
+    size = 1.0
+    while size > 1e-10:
+        change = loss(products + size * moved) - before + size * (along + 0.5 * size * squared)
+        if change <= SUFFICIENT * size * slope:
+            return size
+        size *= 0.5
+    return 0.0
+
+
+def solve_crammer_singer(
+    codes: Codes,
+    offsets: NDArray[np.int64],
+    labels: NDArray[np.int64],
+    costs: FloatArray,
+    n_classes: int,
+    settings: Descent,
+    callback: Callable[[int, float], object] | None = None,
+) -> LinearResult:
+    """Crammer and Singer's multiclass machine, by dual descent over rows.
+
+    All classes of a row are moved at once, to the exact optimum for that row. Stops when no row
+    violates the optimality conditions by more than ``tol``.
+    """
+    alpha = np.zeros((len(labels), n_classes))
+    curves = np.zeros((n_classes, int(offsets[-1])))
+    norms = np.add.reduceat(np.append(codes.values, 0).astype(np.float64), codes.indptr[:-1]) * (
+        np.diff(codes.indptr) > 0
+    )
+    rng = np.random.default_rng(settings.seed)
+    reason, violation, n_iter = "max_iter", np.inf, 0
+    tol = SMALL_TOL if settings.finish else settings.tol
+    for number in range(SMALL_PASSES if settings.finish else settings.max_iter):
+        violation = fast.crammer_singer_pass(
+            rng.permutation(len(labels)), codes.values, codes.indices, codes.indptr, offsets, labels,
+            costs, norms, alpha, curves,
+        )  # fmt: skip
+        n_iter = number + 1
+        if callback is not None:
+            callback(n_iter, violation)
+        if violation <= tol:
+            reason = "converged"
+            break
+        if settings.deadline is not None and time.time() > settings.deadline:
+            reason = "max_time"
+            break
+    return LinearResult(
+        coef=curves, extra=np.empty((n_classes, 0)), alpha=alpha, n_iter=np.array([n_iter]),
+        violation=np.array([violation]), stop_reason=reason,
+    )  # fmt: skip

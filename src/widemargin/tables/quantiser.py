@@ -1,0 +1,261 @@
+"""One quantiser for all additive models: feature values to small integers, fitted once."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from widemargin.tables.quantiser_fast import encode_rows, encode_values
+
+#: Rows turned into codes at a time.
+CHUNK_ROWS = 4096
+#: Integer features with values up to this are used as they are.
+MAX_COUNT = 4095
+
+SPACINGS = ("auto", "uniform", "sqrt", "quantile")
+
+
+@dataclass(frozen=True)
+class Codes:
+    """Codes of all values, dense or of the stored ones only.
+
+    Attributes
+    ----------
+    values : ndarray of uint8, uint16 or uint32, one-dimensional
+        Codes, row after row.
+    indices : ndarray of int32
+        Feature of each code; empty if all features of every row are there.
+    indptr : ndarray of int64, shape (n_rows + 1,)
+        Where rows begin.
+    n_features : int
+        Features.
+    """
+
+    values: NDArray[Any]
+    indices: NDArray[np.int32]
+    indptr: NDArray[np.int64]
+    n_features: int
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether codes of zero are left out."""
+        return len(self.indices) > 0 or self.n_features * (len(self.indptr) - 1) > len(self.values)
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by the arrays."""
+        return self.values.nbytes + self.indices.nbytes + self.indptr.nbytes
+
+
+@dataclass(frozen=True)
+class Quantiser:
+    """Bins of feature values: one grid on the unit interval, moved and stretched for each feature.
+
+    A value v of feature j has the position ``(v - low[j]) / span[j]``, clipped to the unit interval,
+    and the code of the grid point it is rounded to (or, with ``cut``, of the last one not above).
+    Values beyond the range seen in training count as its end.
+
+    Attributes
+    ----------
+    low, span : ndarray of shape (n_features,)
+        Range of each feature.
+    grid : ndarray of shape (n_bins,)
+        Positions of the bins, from 0 to 1.
+    spacing : {"uniform", "sqrt", "quantile"}
+        How the grid was made: ``"sqrt"`` is uniform in the square root, finer near zero.
+    cut : bool
+        Whether positions are cut off, not rounded.
+    """
+
+    low: NDArray[np.float64]
+    span: NDArray[np.float64]
+    grid: NDArray[np.float64]
+    spacing: str
+    cut: bool = False
+
+    @property
+    def n_bins(self) -> int:
+        """Number of codes."""
+        return len(self.grid)
+
+    @property
+    def dtype(self) -> type:
+        """Smallest type that holds every code."""
+        return np.uint8 if self.n_bins <= 256 else np.uint16
+
+    def values(self, feature: int) -> NDArray[np.float64]:
+        """Feature values of all bins, in the feature's own unit."""
+        return self.low[feature] + self.span[feature] * self.grid
+
+    @property
+    def zero_code(self) -> int:
+        """Code of the value zero, which sparse data leave out, or -1 if features differ in it."""
+        zeros = np.unique(self._encode_dense(np.zeros((1, len(self.low)))))
+        return int(zeros[0]) if len(zeros) == 1 else -1
+
+    def encode(self, X: Any) -> Codes:
+        """Codes of dense or CSR data; of the latter only the stored values."""
+        n, d = X.shape
+        if sparse.issparse(X):
+            values = np.empty(X.nnz, self.dtype)
+            for start in range(0, X.nnz, CHUNK_ROWS * 64):
+                part = slice(start, start + CHUNK_ROWS * 64)
+                self._encode_stored(X.data[part], X.indices[part], values[part])
+            return Codes(values, X.indices.astype(np.int32), X.indptr.astype(np.int64), d)
+        values = np.empty((n, d), self.dtype)
+        for start in range(0, n, CHUNK_ROWS):
+            self._encode_into(X[start : start + CHUNK_ROWS], values[start : start + CHUNK_ROWS])
+        return dense_codes(values)
+
+    def _encode_dense(self, X: NDArray[Any]) -> NDArray[Any]:
+        out = np.empty(X.shape, self.dtype)
+        self._encode_into(X, out)
+        return out
+
+    def _encode_into(self, X: NDArray[Any], out: NDArray[Any]) -> None:
+        if self.spacing == "quantile":
+            out[:] = self._nearest((X - self.low) / self.span)
+        else:
+            encode_rows(np.ascontiguousarray(X), *self._formula, out)
+
+    def _encode_stored(self, data: NDArray[Any], columns: NDArray[Any], out: NDArray[Any]) -> None:
+        if self.spacing == "quantile":
+            out[:] = self._nearest((data - self.low[columns]) / self.span[columns])
+        else:
+            encode_values(data, columns, *self._formula, out)
+
+    @property
+    def _formula(self) -> tuple[Any, ...]:
+        shift = 0.0 if self.cut else 0.5
+        return self.low, 1.0 / self.span, self.spacing == "sqrt", shift, float(self.n_bins - 1)
+
+    def _nearest(self, positions: NDArray[np.float64]) -> NDArray[np.intp]:
+        return np.searchsorted(0.5 * (self.grid[1:] + self.grid[:-1]), positions)
+
+
+def dense_codes(values: NDArray[Any]) -> Codes:
+    """Codes of a whole matrix."""
+    n, d = values.shape
+    return Codes(values.ravel(), np.empty(0, np.int32), np.arange(n + 1, dtype=np.int64) * d, d)
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """What is known of the features after one pass over the data.
+
+    Attributes
+    ----------
+    low, high : ndarray of shape (n_features,)
+        Smallest and largest value of each feature; the zeros of sparse data count.
+    is_integer : bool
+        Whether all values are whole numbers.
+    """
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    is_integer: bool
+
+
+def measure_ranges(chunks: Iterable[Any]) -> Ranges:
+    """Ranges of the features over blocks of rows, dense or CSR."""
+    low = high = None
+    is_integer = True
+    for X in chunks:
+        least, most = X.min(axis=0), X.max(axis=0)
+        if sparse.issparse(X):
+            least, most = least.toarray().ravel(), most.toarray().ravel()
+            values = X.data
+        else:
+            values = X
+        least, most = least.astype(np.float64), most.astype(np.float64)
+        low = least if low is None else np.minimum(low, least)
+        high = most if high is None else np.maximum(high, most)
+        is_integer = is_integer and bool((values == np.floor(values)).all())
+    assert low is not None and high is not None
+    return Ranges(low, high, is_integer)
+
+
+def row_chunks(X: Any) -> Iterable[Any]:
+    """Blocks of rows of a matrix."""
+    return (X[start : start + CHUNK_ROWS] for start in range(0, X.shape[0], CHUNK_ROWS))
+
+
+def fit_quantiser(
+    ranges: Ranges,
+    n_bins: int,
+    spacing: str,
+    *,
+    per_feature: bool,
+    X: Any = None,
+    weights: Any = None,
+) -> Quantiser:
+    """Bins for features within some ranges.
+
+    Parameters
+    ----------
+    ranges : Ranges
+        Of the training data.
+    n_bins : int
+        Bins wanted; whole numbers up to `MAX_COUNT` get one each with ``spacing="auto"``, if they
+        are not negative.
+    spacing : str
+        One of `SPACINGS`; ``"auto"`` is counts if possible, else ``"sqrt"`` from zero or ``"uniform"``
+        where values are negative.
+    per_feature : bool
+        Whether every feature has its own range; else all share the widest.
+    X, weights
+        Data and weights of the rows, for quantiles.
+    """
+    low, high = np.minimum(ranges.low, 0.0), np.maximum(ranges.high, 0.0)
+    largest = float(high.max())
+    if spacing == "auto" and ranges.is_integer and low.min() >= 0 and 1 <= largest <= MAX_COUNT:
+        n_counts = int(largest) + 1
+        ones = np.full(len(low), largest)
+        return Quantiser(np.zeros_like(low), ones, np.arange(n_counts) / largest, "uniform")
+    if not per_feature:
+        low, high = np.full_like(low, low.min()), np.full_like(high, high.max())
+    span = np.where(high > low, high - low, 1.0)
+    steps = np.linspace(0.0, 1.0, n_bins)
+    if spacing == "quantile":
+        return Quantiser(low, span, _quantile_grid(X, low, span, weights, n_bins), "quantile")
+    if spacing == "sqrt" or (spacing == "auto" and low.min() >= 0):
+        return Quantiser(low, span, steps**2, "sqrt")
+    return Quantiser(low, span, steps, "uniform")
+
+
+def _quantile_grid(
+    X: Any, low: NDArray[np.float64], span: NDArray[np.float64], weights: Any, n_bins: int
+) -> NDArray[np.float64]:
+    """Grid with as many positive values, scaled by feature, in every bin; the ends are kept."""
+    if sparse.issparse(X):
+        rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+        positions, weight = (X.data - low[X.indices]) / span[X.indices], weights[rows]
+    else:
+        positions = ((X - low) / span).ravel()
+        weight = np.repeat(weights, X.shape[1])
+    inside = (positions > 0) & (positions < 1)
+    positions, weight = positions[inside], weight[inside]
+    if len(positions) == 0:
+        return np.linspace(0.0, 1.0, n_bins)
+    middle = weighted_quantiles(positions, weight, np.linspace(0.0, 1.0, n_bins - 2))
+    return np.unique(np.concatenate([[0.0], middle, [1.0]]))
+
+
+def weighted_quantiles(
+    values: NDArray[np.float64], weights: NDArray[np.float64], levels: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Least values with at least the share ``levels`` of the weight at or below them.
+
+    A weight of two equals a repeated value.
+    """
+    order = np.argsort(values)
+    below = np.cumsum(weights[order])
+    # Rounding of the sums must not push a level past the value it belongs to.
+    at = np.searchsorted(below, levels * below[-1] * (1.0 - 1e-12))
+    return np.asarray(values[order[np.minimum(at, len(order) - 1)]])

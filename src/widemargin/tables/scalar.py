@@ -1,0 +1,106 @@
+"""Kernels of two numbers, of which additive kernels are sums over features."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from widemargin.kernels import (
+    Chi2,
+    Hellinger,
+    Intersection,
+    JensenShannon,
+    Kernel,
+    PowerMean,
+)
+
+#: Additive kernels by name.
+ADDITIVE: dict[str, type[Kernel]] = {
+    cls.name: cls for cls in (Chi2, Intersection, Hellinger, JensenShannon, PowerMean)
+}
+#: Share of the largest value by which a callable kernel may miss symmetry or definiteness.
+TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class ScalarKernel:
+    """A kernel of two numbers.
+
+    Attributes
+    ----------
+    name : str
+        What to call it.
+    matrix : callable
+        ``matrix(x, y)`` gives the values between two vectors of numbers.
+    is_homogeneous : bool
+        Whether ``k(c x, c y) = c k(x, y)``, so that features may be scaled before and their
+        contributions after.
+    needs_nonnegative : bool
+        Whether it is defined for non-negative numbers only.
+    """
+
+    name: str
+    matrix: Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
+    is_homogeneous: bool
+    needs_nonnegative: bool
+
+    def __call__(self, x: Any, y: Any) -> NDArray[np.float64]:
+        return self.matrix(np.asarray(x, np.float64), np.asarray(y, np.float64))
+
+
+def make_scalar_kernel(kernel: Any, p: float = -1.0) -> ScalarKernel:
+    """Scalar kernel for a name, an additive kernel object, or a callable ``k(x, y)``."""
+    if isinstance(kernel, str) and kernel in ADDITIVE:
+        kernel = PowerMean(p) if kernel == "power_mean" else ADDITIVE[kernel]()
+    if isinstance(kernel, tuple(ADDITIVE.values())):
+        return ScalarKernel(
+            kernel.name, lambda x, y: kernel.exact(x[:, None], y[:, None]), True, True
+        )
+    if callable(kernel) and not isinstance(kernel, Kernel):
+        return ScalarKernel("callable", lambda x, y: _call(kernel, x, y), False, False)
+    raise ValueError(
+        f"kernel: {kernel!r} is not additive; use one of {', '.join(sorted(ADDITIVE))}, or a callable "
+        "k(x, y) of two arrays of numbers"
+    )
+
+
+def power_mean(x: Any, y: Any, p: float, floor: float = 0.0) -> NDArray[np.float64]:
+    """Power means between two vectors of numbers, those below ``floor`` raised to it if p < 0."""
+    if -inf < p < 0:
+        x, y = np.maximum(x, floor), np.maximum(y, floor)
+    return make_scalar_kernel("power_mean", p)(x, y)
+
+
+def _call(
+    function: Callable[[Any, Any], Any], x: NDArray[np.float64], y: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    K = np.asarray(function(x[:, None], y[None, :]), np.float64)
+    if K.shape != (len(x), len(y)):
+        raise ValueError(
+            f"kernel: the callable returned an array of shape {K.shape} for arrays of shape "
+            f"{(len(x), 1)} and {(1, len(y))}; return shape {(len(x), len(y))}"
+        )
+    if not np.isfinite(K).all():
+        raise ValueError("kernel: the callable returned NaN or infinity; check its domain")
+    return K
+
+
+def check_scalar_kernel(kernel: ScalarKernel, values: NDArray[np.float64]) -> None:
+    """Refuse a kernel that is not symmetric or not positive semidefinite on some numbers."""
+    K = kernel(values, values)
+    scale = max(float(np.abs(K).max()), 1e-300)
+    asymmetry = float(np.abs(K - K.T).max())
+    if asymmetry > TOLERANCE * scale:
+        raise ValueError(
+            f"kernel: the {kernel.name} kernel is not symmetric: k(x, y) and k(y, x) differ by up to "
+            f"{asymmetry:.3g} on the bins, where values reach {scale:.3g}"
+        )
+    least = float(np.linalg.eigvalsh(K)[0])
+    if least < -TOLERANCE * scale * len(K):
+        raise ValueError(
+            f"kernel: the {kernel.name} kernel is not positive semidefinite on the bins: its matrix "
+            f"has the eigenvalue {least:.3g}, where values reach {scale:.3g}"
+        )

@@ -1,0 +1,80 @@
+"""Spectral tables: the best symmetric approximation of a kernel on the bins by a few numbers each."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from widemargin.tables.scalar import ScalarKernel
+
+#: Largest matrix that is decomposed; with more bins the rest follow from these.
+MAX_LANDMARKS = 512
+#: Share of the landmarks' weight that is spread evenly: bins that training data missed count a little.
+EVEN_SHARE = 0.01
+#: ``rank="auto"`` leaves out no more than this share of the kernel's weighted trace.
+TRACE_SHARE = 1e-3
+#: Beyond this rank, tables are no longer the right representation.
+MAX_RANK = 16
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """Leading eigenvectors of a kernel on the bins.
+
+    Attributes
+    ----------
+    table : ndarray of shape (n_bins, rank)
+        ``table @ table.T`` approximates the kernel between bins.
+    rank : int
+        Numbers for each bin.
+    left_out : float
+        Share of the weighted trace that the approximation leaves out.
+    """
+
+    table: NDArray[np.float64]
+    rank: int
+    left_out: float
+
+
+def spectral_table(
+    kernel: ScalarKernel,
+    grid: NDArray[np.float64],
+    counts: NDArray[np.float64],
+    rank: int | None,
+) -> Spectrum:
+    """Table of a kernel on grid points that occur with some frequency.
+
+    Of all symmetric tables of this rank it has the smallest squared error, weighted by how often
+    pairs of bins occur.
+
+    Parameters
+    ----------
+    kernel : ScalarKernel
+        Positive semidefinite on the grid.
+    grid : ndarray of shape (n_bins,)
+        Values of the bins.
+    counts : ndarray of shape (n_bins,)
+        How often each bin occurs.
+    rank : int or None
+        Numbers for each bin; None for as few as leave out little, in steps of four.
+    """
+    chosen = np.unique(np.linspace(0, len(grid) - 1, min(len(grid), MAX_LANDMARKS)).astype(np.intp))
+    # Every bin counts with the nearest landmark.
+    nearest = np.searchsorted(0.5 * (chosen[1:] + chosen[:-1]), np.arange(len(grid)))
+    share = np.bincount(nearest, counts, len(chosen)) / counts.sum()
+    weight = np.sqrt((1.0 - EVEN_SHARE) * share + EVEN_SHARE / len(chosen))
+    landmarks = grid[chosen]
+    K = kernel(landmarks, landmarks)
+    values, vectors = np.linalg.eigh(weight[:, None] * (0.5 * (K + K.T)) * weight)
+    values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+    tail = 1.0 - np.cumsum(values) / max(values.sum(), 1e-300)
+    if rank is None:
+        needed = int(np.searchsorted(-tail, -TRACE_SHARE)) + 1
+        # Compiled loops take four numbers at a time.
+        rank = -(-needed // 4) * 4
+    positive = int(np.count_nonzero(values > 1e-12 * values[0]))
+    rank = max(1, min(rank, positive))
+    # Nystrom's extension; at the landmarks it is the eigenvectors themselves.
+    scaled = weight[:, None] * vectors[:, :rank] / np.sqrt(values[:rank])
+    table = kernel(grid, landmarks) @ scaled
+    return Spectrum(table, rank, float(max(tail[rank - 1], 0.0)))
