@@ -11,7 +11,6 @@ from sklearn.cluster import MiniBatchKMeans
 from widemargin.estimators.additive_base import LinearClassifier
 from widemargin.kernels import KERNELS, Kernel, Precomputed
 from widemargin.models.regression import RegressionModel
-from widemargin.parallel import open_workers
 from widemargin.problem import Problem
 from widemargin.solvers.additive import plain_rows
 from widemargin.validation import check_choice, check_integer, check_nonnegative, resolve_kernel

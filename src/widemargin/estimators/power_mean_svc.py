@@ -14,12 +14,13 @@ from widemargin.problem import Problem
 from widemargin.progress import show_passes
 from widemargin.solvers.additive import (
     StochasticState,
+    set_stochastic,
     start_stochastic,
     stochastic_coefs,
     stochastic_pass,
     table_rows,
 )
-from widemargin.solvers.additive_fast import Rows, sum_codes
+from widemargin.solvers.additive_fast import sum_codes
 from widemargin.tables.quantiser import Codes, Quantiser
 from widemargin.tables.regression import PAPER_ANCHORS, chebyshev_anchors, regression_tables
 from widemargin.tables.scalar import ScalarKernel, make_scalar_kernel, power_mean
@@ -98,6 +99,8 @@ class PowerMeanSVC(HistogramClassifier):
         Anchors, in the unit of the features.
     coef_ : ndarray of shape (n_functions, n_features, n_anchors)
         Coefficients of the powers of ``ln(x / unit_ + offset)``.
+    n_seen_ : int
+        Rows seen by `fit` and `partial_fit`.
     unit_ : float
         The largest feature value in training if that is above one, else one.
     feature_ranges_ : ndarray of shape (2, n_features)
@@ -170,7 +173,7 @@ class PowerMeanSVC(HistogramClassifier):
         self.verbose = verbose
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """One pass of stochastic descent over some rows.
+        """One pass of stochastic descent over some rows, going on from the solution there is.
 
         Parameters
         ----------
@@ -189,21 +192,24 @@ class PowerMeanSVC(HistogramClassifier):
             The classifier, improved.
         """
         self._check_params()
-        is_first = not hasattr(self, "_stochastic")
+        is_first = not hasattr(self, "classes_")
         problem = validate_partial(self, X, y, classes, sample_weight, is_first=is_first)
         self._check_features(problem.X)
         if is_first:
             self.classes_ = problem.classes
             self._choose_anchors(problem)
             self._keep_summary(problem)
+            self.n_seen_ = 0
         data = self._represent(problem)
-        if is_first:
-            self._stochastic = start_stochastic(data.rows, len(asked_classes(problem)))
-            self._n_seen = 0
-        self._n_seen += len(problem.labels)
+        state = start_stochastic(data.rows, len(asked_classes(problem)))
+        if not is_first:
+            data.restore(self._model, state)
+        # As if every row seen so far had been a step: later ones must not undo what is learned.
+        state.n_steps = self.n_seen_
+        self.n_seen_ += len(problem.labels)
         order = np.random.default_rng(self._draw_seed()).permutation(len(problem.labels))
-        self._step(problem, data, self._stochastic, order, self._n_seen)
-        self._finish_stochastic(data, self._stochastic)
+        self._step(problem, data, state, order, self.n_seen_)
+        self._finish_stochastic(data, state)
         self.n_iter_, self.stop_reason_, self.violation_ = 1, "converged", 0.0
         return self
 
@@ -221,6 +227,12 @@ class PowerMeanSVC(HistogramClassifier):
 
     def _needs_nonnegative(self) -> bool:
         return True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # The paper's C is for thousands of features; with two it underfits.
+        tags.classifier_tags.poor_score = True
+        return tags
 
     def _unit_anchors(self) -> NDArray[np.float64]:
         """Anchors in the unit interval."""
@@ -251,6 +263,7 @@ class PowerMeanSVC(HistogramClassifier):
 
     def _fit(self, problem: Problem) -> None:
         self._choose_anchors(problem)
+        self.n_seen_ = len(problem.labels)
         data = self._represent(problem)
         if self.solver == "sgd":
             self._fit_stochastic(problem, data)
@@ -351,16 +364,25 @@ class _Represented:
         # The kernel of a power mean at equal numbers is the number itself.
         diag = values if is_power else np.array([kernel([v], [v])[0, 0] for v in values])
         ones = np.ones(X.shape[1])
-        extra, base, self.zero_write = None, 0.0, None
+        extra, base = None, 0.0
+        self.zero_read, self.zero_write = read[-1], write[-1] if is_sparse else None
         if is_sparse:
-            read0, self.zero_write = read[-1], write[-1]
-            read, write = read - read0, write - self.zero_write
+            read, write = read - self.zero_read, write - self.zero_write
             base, diag = X.shape[1] * diag[-1], diag - diag[-1]
-            extra = _fold_zeros(codes, read, write, read0, self.zero_write)
+            extra = _fold_zeros(codes, read, write, self.zero_read, self.zero_write)
         self.rows = table_rows(codes, read, write, ones, extra, dtype)
         self.norms = np.empty(len(codes))
         sum_codes(self.rows, diag, ones, self.norms)
         self.norms += base
+
+    def restore(self, model: TableModel, state: StochasticState) -> None:
+        """Start from the coefficients of a model."""
+        padded = np.zeros((*model.coef.shape[:2], self.rows.rank))
+        padded[:, :, : self.n_anchors] = model.coef
+        set_stochastic(self.rows, state, padded.reshape(len(padded), -1))
+        if self.zero_write is not None:
+            # What zeros add to a decision, of which nothing is due to rows of this state.
+            state.extra[:, 1] = (model.coef @ self.zero_read).sum(axis=1)
 
     def make_model(self, coef: NDArray[Any], extra: NDArray[Any]) -> TableModel:
         """Model with these coefficients."""

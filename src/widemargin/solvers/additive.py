@@ -451,6 +451,11 @@ def start_stochastic(rows: Rows, n_problems: int) -> StochasticState:
     )
 
 
+def set_stochastic(rows: Rows, state: StochasticState, coef: NDArray[Any]) -> None:
+    """Continue from coefficients of every class, shape (n_problems, n_coefs)."""
+    state.coef[:] = _in_order(rows, coef)
+
+
 def stochastic_coefs(rows: Rows, state: StochasticState) -> NDArray[Any]:
     """Coefficients of every class, shape (n_problems, n_coefs)."""
     return _by_class(rows, state.coef, len(state.scales))

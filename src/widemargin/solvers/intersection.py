@@ -1,4 +1,4 @@
-"""The intersection kernel on codes: Newton's method in the primal, and Crammer and Singer's problem."""
+"""The intersection kernel on codes: the primal by Newton's method, Crammer and Singer's problem."""
 
 import time
 from collections.abc import Callable

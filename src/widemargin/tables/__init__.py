@@ -1,1 +1,1 @@
-"""How a feature value becomes a few numbers: codes of bins, and tables that turn codes into numbers."""
+"""How a feature value becomes a few numbers: codes of bins, and tables that turn them into these."""

@@ -177,7 +177,8 @@ def measure_ranges(chunks: Iterable[Any]) -> Ranges:
         low = least if low is None else np.minimum(low, least)
         high = most if high is None else np.maximum(high, most)
         is_integer = is_integer and bool((values == np.floor(values)).all())
-    assert low is not None and high is not None
+    assert low is not None
+    assert high is not None
     return Ranges(low, high, is_integer)
 
 
