@@ -15,6 +15,9 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from widemargin.kernels import Kernel, make_kernel
 from widemargin.problem import Problem
 
+#: Rows looked at a time.
+CHECKED_ROWS = 8192
+
 
 def validate_problem(
     estimator: Any, X: Any, y: Any, sample_weight: Any, class_weight: Any, *, precomputed: bool
@@ -65,6 +68,34 @@ def validate_partial(
     sample_weights = validate_sample_weights(sample_weight, X)
     weights = sample_weights * validate_class_weights(estimator.class_weight, known, y)[labels]
     return Problem(canonical(X), labels, known, sample_weights, weights, np.arange(len(labels)))
+
+
+def validate_chunk(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, *, is_first: bool
+) -> tuple[Any, NDArray[Any], NDArray[np.float64]]:
+    """Check one piece of the training data; the first sets ``n_features_in_``."""
+    X, y = validate_data(
+        estimator, X, y, accept_sparse="csr", dtype=[np.float32, np.float64], order="C",
+        accept_large_sparse=True, reset=is_first,
+    )  # fmt: skip
+    weights = validate_sample_weights(sample_weight, X)
+    if (weights == 0).any():
+        raise ValueError("sample_weight: leave rows of weight zero out of the pieces")
+    return canonical(X), y, weights
+
+
+def validate_labels(
+    y: NDArray[Any], sample_weights: NDArray[np.float64], class_weight: Any
+) -> tuple[NDArray[Any], NDArray[np.intp], NDArray[np.float64]]:
+    """Classes, the class of every row, and its weight."""
+    check_classification_targets(y)
+    classes, labels = np.unique(y, return_inverse=True)
+    _require_every_class(classes, labels)
+    return (
+        classes,
+        labels,
+        sample_weights * validate_class_weights(class_weight, classes, y)[labels],
+    )
 
 
 def validate_queries(estimator: Any, X: Any) -> Any:
@@ -152,7 +183,10 @@ def _first_negative_column(X: Any) -> int | None:
     if sparse.issparse(X):
         columns = X.indices[X.data < 0]
         return int(columns.min()) if len(columns) else None
-    negative = (X < 0).any(axis=0)
+    # In pieces: the data may be mapped from a file larger than memory.
+    negative = np.zeros(X.shape[1], bool)
+    for start in range(0, X.shape[0], CHECKED_ROWS):
+        negative |= (X[start : start + CHECKED_ROWS] < 0).any(axis=0)
     return int(np.argmax(negative)) if negative.any() else None
 
 

@@ -1,34 +1,37 @@
 """Additive kernels at the cost of a linear machine: spectral tables."""
 
+import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from widemargin.estimators.additive_base import HistogramClassifier
+from widemargin.estimators.chunks import collect_chunks
+from widemargin.estimators.stochastic import StochasticClassifier
 from widemargin.kernels import Kernel
 from widemargin.models.additive import BinEncoder, BinModel, TableModel, bin_offsets
 from widemargin.problem import Problem
 from widemargin.solvers.additive import bin_rows, table_rows
-from widemargin.solvers.additive_fast import Rows, count_codes, sum_codes
+from widemargin.solvers.additive_fast import count_codes, sum_codes
 from widemargin.tables.quantiser import (
     SPACINGS,
     Codes,
     Quantiser,
+    Ranges,
     fit_quantiser,
     measure_ranges,
     row_chunks,
 )
 from widemargin.tables.scalar import ScalarKernel, check_scalar_kernel, make_scalar_kernel
-from widemargin.tables.spectral import MAX_RANK, spectral_table
+from widemargin.tables.spectral import MAX_RANK, Spectrum, spectral_table
 from widemargin.validation import check_choice, check_integer, check_number
 
 #: Bins on which a callable kernel is checked.
 CHECKED_BINS = 64
 
 
-class AdditiveSVC(HistogramClassifier):
+class AdditiveSVC(StochasticClassifier):
     """Support vector classifier with an additive kernel, at the cost of a linear one.
 
     An additive kernel is a sum over features of a kernel of two numbers, so a decision is a sum of
@@ -57,16 +60,21 @@ class AdditiveSVC(HistogramClassifier):
         zero, and what ``"auto"`` takes for features that are not whole numbers.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
         Loss of a point on the wrong side of its margin.
-    solver : {"dual"}, default="dual"
-        Dual coordinate descent.
+    solver : {"dual", "sgd"}, default="dual"
+        Dual coordinate descent, or stochastic descent on the primal, which `partial_fit` uses too.
     multi_class : {"ovr"}, default="ovr"
         One class against the rest.
     fit_intercept : bool, default=True
         Whether there is a constant; it is regularised like the rest, as in LIBLINEAR.
+    alpha : float or None, default=None
+        Regularisation of stochastic descent; None for ``1 / (C n_samples)``.
+    eta0 : float, default=1.0
+        Steps of stochastic descent are ``1 / (alpha (t + eta0))``.
     class_weight : dict, "balanced" or None, default=None
         Factor on C for each class.
     tol : float, default=0.1
-        Stop when the projected gradients of a problem differ by less.
+        Stop when the projected gradients of a problem differ by less; stochastic descent, when a
+        pass changes the coefficients by less than a tenth of that share.
     max_iter : int, default=1000
         Passes over the data.
     max_time : float or None, default=None
@@ -129,6 +137,8 @@ class AdditiveSVC(HistogramClassifier):
         solver: str = "dual",
         multi_class: str = "ovr",
         fit_intercept: bool = True,
+        alpha: float | None = None,
+        eta0: float = 1.0,
         class_weight: dict[Any, float] | str | None = None,
         tol: float = 0.1,
         max_iter: int = 1000,
@@ -148,6 +158,8 @@ class AdditiveSVC(HistogramClassifier):
         self.solver = solver
         self.multi_class = multi_class
         self.fit_intercept = fit_intercept
+        self.alpha = alpha
+        self.eta0 = eta0
         self.class_weight = class_weight
         self.tol = tol
         self.max_iter = max_iter
@@ -159,7 +171,7 @@ class AdditiveSVC(HistogramClassifier):
 
     def _check_params(self) -> None:
         super()._check_params()
-        check_choice("solver", self.solver, ("dual",))
+        check_choice("solver", self.solver, ("dual", "sgd"))
         check_choice("multi_class", self.multi_class, ("ovr",))
         check_choice("binning", self.binning, SPACINGS)
         check_integer("n_bins", self.n_bins, low=2)
@@ -173,38 +185,115 @@ class AdditiveSVC(HistogramClassifier):
     def _needs_nonnegative(self) -> bool:
         return not callable(self.kernel) or isinstance(self.kernel, Kernel)
 
-    def _fit(self, problem: Problem) -> None:
-        kernel = make_scalar_kernel(self.kernel, self.p)
-        quantiser = fit_quantiser(
-            measure_ranges(row_chunks(problem.X)), self.n_bins, self.binning,
-            per_feature=kernel.is_homogeneous, X=problem.X, weights=problem.sample_weights,
-        )  # fmt: skip
-        codes = quantiser.encode(problem.X)
-        representation = _Represented(kernel, quantiser, codes, problem, self.fit_intercept)
-        rank = None if self.rank == "auto" else int(self.rank)
-        self._fit_codes(problem, representation, rank)
-        self._keep_summary(problem)
+    def fit_chunks(self, chunks: Any, codes_path: str | os.PathLike[str] | None = None) -> Self:
+        """Fit to data that come in pieces and need not fit into memory.
 
-    def _fit_codes(self, problem: Problem, data: "_Represented", rank: int | None) -> None:
-        dtype = self._dtype(problem)
-        spectrum = spectral_table(data.kernel, data.values, data.counts(), rank)
-        self.rank_, self.left_out_ = spectrum.rank, spectrum.left_out
-        if rank is None and spectrum.rank > MAX_RANK and data.kernel.name == "intersection":
-            self.rank_, self.left_out_ = 0, 0.0
-            rows, norms, offsets = data.bin_rows(dtype)
-            result = self._descend(problem, rows, norms)
-            curves = result.coef.astype(np.float64)
-            intercept = data.intercept(result.extra)
-            self._model = BinModel(data.quantiser, offsets, curves, intercept)
+        The pieces are read twice: for the range of every feature, then for the codes, of one byte a
+        value (two with more than 256 bins), on which the fit works.
+
+        Parameters
+        ----------
+        chunks : iterable or callable
+            Gives ``(X, y)`` or ``(X, y, sample_weight)``, dense or sparse. It must be possible to go
+            through it twice: a list, or a function that returns a new iterator.
+        codes_path : path-like, optional
+            File to keep the codes in, mapped into memory; without it they are held in memory.
+
+        Returns
+        -------
+        self : AdditiveSVC
+            The fitted classifier.
+        """
+        self._check_params()
+        if self.binning == "quantile":
+            raise ValueError("binning: quantiles need all data at once; use 'auto' or another")
+        collected = collect_chunks(self, chunks, self._check_features, codes_path, self._fit_grid)
+        self.classes_, self.feature_ranges_ = collected.problem.classes, collected.ranges
+        self._fit_codes(collected.problem, collected.codes)
+        self._warn_unless_converged()
+        return self
+
+    def _fit(self, problem: Problem) -> None:
+        self._fit_quantiser(problem)
+        self._keep_summary(problem)
+        self._fit_codes(problem, self.quantiser_.encode(problem.X))
+
+    def _fit_codes(self, problem: Problem, codes: Codes) -> None:
+        self._choose_table(problem, codes)
+        self.n_seen_ = len(problem.labels)
+        if self.rank_ == 0:
+            self._fit_bins(problem, codes)
             return
-        rows, norms = data.table_rows(spectrum.table, dtype)
-        result = self._descend(problem, rows, norms)
-        coef = result.coef.reshape(len(result.coef), -1, rows.rank)[:, :, : spectrum.rank]
-        self._model = TableModel(
-            BinEncoder(data.quantiser, spectrum.table),
-            np.ascontiguousarray(coef, np.float64),
-            data.intercept(result.extra),
-        )
+        data = self._represent_codes(problem, self._make_whole(problem, codes))
+        if self.solver == "sgd":
+            self._fit_stochastic(problem, data)
+        else:
+            result = self._descend(problem, data.rows, data.norms)
+            self._model = data.make_model(result.coef, result.extra)
+
+    def _prepare(self, problem: Problem) -> None:
+        """Choose the bins and the table."""
+        self._fit_quantiser(problem)
+        self._choose_table(problem, self.quantiser_.encode(problem.X))
+
+    def _fit_quantiser(self, problem: Problem) -> None:
+        self._fit_grid(measure_ranges(row_chunks(problem.X)), problem.X, problem.sample_weights)
+
+    def _fit_grid(self, ranges: Ranges, X: Any = None, weights: Any = None) -> Quantiser:
+        kernel = make_scalar_kernel(self.kernel, self.p)
+        self.quantiser_ = fit_quantiser(
+            ranges, self.n_bins, self.binning, per_feature=kernel.is_homogeneous, X=X,
+            weights=weights,
+        )  # fmt: skip
+        return self.quantiser_
+
+    def _choose_table(self, problem: Problem, codes: Codes) -> None:
+        kernel = make_scalar_kernel(self.kernel, self.p)
+        values, self._scale = grid_of(kernel, self.quantiser_)
+        if not kernel.is_homogeneous:
+            check_scalar_kernel(kernel, values[:: max(1, len(values) // CHECKED_BINS)])
+        counts = code_counts(codes, self.quantiser_.n_bins, problem.sample_weights)
+        rank = None if self.rank == "auto" else int(self.rank)
+        spectrum = spectral_table(kernel, values, counts, rank)
+        if rank is None and spectrum.rank > MAX_RANK:
+            spectrum = spectral_table(kernel, values, counts, MAX_RANK)
+            if kernel.name == "intersection" and self.solver == "dual":
+                spectrum = Spectrum(spectrum.table, 0, 0.0)
+        self._table, self.rank_, self.left_out_ = spectrum.table, spectrum.rank, spectrum.left_out
+
+    def _make_whole(self, problem: Problem, codes: Codes) -> Codes:
+        """Codes of all values, if the zeros that sparse data leave out matter to the kernel."""
+        zero = np.abs(self._table[self.quantiser_.zero_code]).max()
+        if codes.is_sparse and zero > 1e-9 * np.abs(self._table).max():
+            return self.quantiser_.encode(problem.X.toarray())
+        return codes
+
+    def _represent(self, problem: Problem) -> "_Represented":
+        if self.rank_ == 0:
+            raise ValueError(
+                "rank: partial_fit needs tables, and the intersection kernel has a value for each "
+                "bin with rank='auto'; set rank to a number such as 16"
+            )
+        codes = self.quantiser_.encode(problem.X)
+        return self._represent_codes(problem, self._make_whole(problem, codes))
+
+    def _represent_codes(self, problem: Problem, codes: Codes) -> "_Represented":
+        return _Represented(
+            self.quantiser_, codes, self._table, self._scale, self.fit_intercept,
+            self._dtype(problem),
+        )  # fmt: skip
+
+    def _fit_bins(self, problem: Problem, codes: Codes) -> None:
+        """The intersection kernel, with a value of each curve at each bin."""
+        offsets = bin_offsets(codes)
+        extra = constants(len(codes), self.fit_intercept)
+        levels = self.quantiser_.grid
+        rows = bin_rows(codes, offsets, levels, self._scale, extra, self._dtype(problem))
+        norms = np.empty(len(codes))
+        sum_codes(rows, levels, self._scale, norms)
+        result = self._descend(problem, rows, norms + extra[0].shape[1])
+        intercept = result.extra.sum(axis=1, dtype=np.float64)
+        self._model = BinModel(self.quantiser_, offsets, result.coef, intercept)
 
     @property
     def tables_(self) -> NDArray[np.float64]:
@@ -227,48 +316,57 @@ class AdditiveSVC(HistogramClassifier):
 
 
 class _Represented:
-    """Training data as codes, and the numbers that belong to them."""
+    """Data as codes with a spectral table."""
 
     def __init__(
         self,
-        kernel: ScalarKernel,
         quantiser: Quantiser,
         codes: Codes,
-        problem: Problem,
+        table: NDArray[np.float64],
+        scale: NDArray[np.float64],
         has_intercept: bool,
+        dtype: type,
     ) -> None:
-        self.kernel, self.quantiser, self.codes, self.problem = kernel, quantiser, codes, problem
-        n = len(codes)
-        constant = np.ones((n, 1)) if has_intercept else np.ones((n, 0))
-        self.extra = (constant, constant)
-        # A homogeneous kernel has one table for all features, whose own units are factors.
-        self.scale = quantiser.span if kernel.is_homogeneous else np.ones(len(quantiser.span))
-        self.values = quantiser.grid if kernel.is_homogeneous else quantiser.values(0)
-        if not kernel.is_homogeneous:
-            check_scalar_kernel(kernel, self.values[:: max(1, len(self.values) // CHECKED_BINS)])
+        self.encoder = BinEncoder(quantiser, table)
+        extra = constants(len(codes), has_intercept)
+        self.rows = table_rows(codes, table, None, scale, extra, dtype)
+        self.norms = np.empty(len(codes))
+        sum_codes(self.rows, np.square(table).sum(axis=1), scale, self.norms)
+        self.norms += extra[0].shape[1]
 
-    def counts(self) -> NDArray[np.float64]:
-        """How often each bin occurs among the values that are not zero."""
-        counts = np.zeros(self.quantiser.n_bins)
-        weights = self.problem.sample_weights
-        count_codes(self.codes.values, counts, weights, self.codes.indptr)
-        counts[0] = 0.0
-        return counts if counts.any() else np.ones_like(counts)
+    def make_model(self, coef: NDArray[Any], extra: NDArray[Any]) -> TableModel:
+        """Model with these coefficients."""
+        shaped = coef.reshape(len(coef), -1, self.rows.rank)[:, :, : self.encoder.table.shape[1]]
+        intercept = extra.sum(axis=1, dtype=np.float64)
+        return TableModel(self.encoder, np.ascontiguousarray(shaped, np.float64), intercept)
 
-    def table_rows(self, table: NDArray[np.float64], dtype: type) -> tuple[Rows, Any]:
-        rows = table_rows(self.codes, table, None, self.scale, self.extra, dtype)
-        return rows, self._norms(rows, np.square(table).sum(axis=1))
+    def restore_extra(self, model: TableModel) -> NDArray[np.float64]:
+        """The intercept, if there is one."""
+        return np.repeat(model.intercept[:, None], self.rows.n_extra, axis=1)
 
-    def bin_rows(self, dtype: type) -> tuple[Rows, Any, Any]:
-        offsets = bin_offsets(self.codes)
-        rows = bin_rows(self.codes, offsets, self.values, self.scale, self.extra, dtype)
-        return rows, self._norms(rows, self.values), offsets
 
-    def intercept(self, extra: NDArray[Any]) -> NDArray[np.float64]:
-        """Constants of the decision functions."""
-        return extra.sum(axis=1, dtype=np.float64)
+def constants(n_rows: int, wanted: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The extra number of every row that makes an intercept, or none."""
+    ones = np.ones((n_rows, 1 if wanted else 0))
+    return ones, ones
 
-    def _norms(self, rows: Rows, per_code: NDArray[np.float64]) -> NDArray[np.float64]:
-        norms = np.empty(len(self.codes))
-        sum_codes(rows, per_code, self.scale, norms)
-        return norms + self.extra[0].shape[1]
+
+def grid_of(
+    kernel: ScalarKernel, quantiser: Quantiser
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Values at which to take a kernel, and a factor for each feature.
+
+    A homogeneous kernel has one table for all features, whose own ranges are factors on it. For any
+    other kernel all features share a range.
+    """
+    if kernel.is_homogeneous:
+        return quantiser.grid, quantiser.span
+    return quantiser.values(0), np.ones(len(quantiser.span))
+
+
+def code_counts(codes: Codes, n_bins: int, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How often each bin occurs, rows weighted; the first, which zeros fill, is left out."""
+    counts = np.zeros(n_bins)
+    count_codes(codes.values, counts, weights, codes.indptr)
+    counts[0] = 0.0
+    return counts if counts.any() else np.ones_like(counts)

@@ -23,9 +23,6 @@ from widemargin.tables.quantiser import (
 )
 from widemargin.validation import check_choice, check_integer, check_number
 
-#: So many times more features than rows make the primal the better problem.
-PRIMAL_SHAPE = 10
-
 
 class IntersectionSVC(AdditiveClassifier):
     """Support vector classifier with the histogram intersection kernel: ICD.
@@ -48,7 +45,8 @@ class IntersectionSVC(AdditiveClassifier):
         Loss of a point on the wrong side of its margin.
     solver : {"auto", "dual", "primal"}, default="auto"
         Dual coordinate descent, or Newton's method in the primal, for the squared hinge loss only.
-        ``"auto"`` takes the primal where there are ten times more features than rows.
+        ``"auto"`` is the dual. The paper prefers the primal where features far outnumber rows; there
+        the dual here works on the kernel between all rows, which was faster.
     multi_class : {"ovr", "crammer_singer"}, default="ovr"
         One class against the rest, or all at once (then with the hinge loss, and no ``solver``).
     class_weight : dict, "balanced" or None, default=None
@@ -158,7 +156,7 @@ class IntersectionSVC(AdditiveClassifier):
         codes = self.quantiser_.encode(X)
         offsets = bin_offsets(codes)
         result = self._solve(problem, codes, offsets)
-        curves = result.coef.astype(np.float64)
+        curves = result.coef
         if len(problem.classes) == 2 and len(curves) == 2:
             # Crammer and Singer's two curves are opposite; one says it all.
             curves = curves[1:] - curves[:1]
@@ -168,10 +166,7 @@ class IntersectionSVC(AdditiveClassifier):
     def _solve(self, problem: Problem, codes: Codes, offsets: NDArray[np.int64]) -> LinearResult:
         if self.multi_class == "crammer_singer":
             return self._solve_at_once(problem, codes, offsets)
-        wide = problem.X.shape[1] >= PRIMAL_SHAPE * len(codes)
-        if self.solver == "primal" or (
-            self.solver == "auto" and wide and self.loss == "squared_hinge"
-        ):
+        if self.solver == "primal":
             return self._solve_primal(problem, codes, offsets)
         levels = np.arange(self.quantiser_.n_bins, dtype=np.float64)
         ones = np.ones(problem.X.shape[1])

@@ -1,43 +1,32 @@
 """Power mean SVM: a regression on logarithms stands in for the kernel."""
 
-import time
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from widemargin.estimators.additive_base import HistogramClassifier, asked_classes
-from widemargin.models.additive import BinEncoder, LogEncoder, TableModel, number_values
-from widemargin.problem import Problem
-from widemargin.progress import show_passes
-from widemargin.solvers.additive import (
-    StochasticState,
-    set_stochastic,
-    start_stochastic,
-    stochastic_coefs,
-    stochastic_pass,
-    table_rows,
+from widemargin.estimators.stochastic import StochasticClassifier
+from widemargin.models.additive import (
+    BinEncoder,
+    LogEncoder,
+    TableModel,
+    number_values,
 )
+from widemargin.problem import Problem
+from widemargin.solvers.additive import table_rows
 from widemargin.solvers.additive_fast import sum_codes
 from widemargin.tables.quantiser import Codes, Quantiser
 from widemargin.tables.regression import PAPER_ANCHORS, chebyshev_anchors, regression_tables
 from widemargin.tables.scalar import ScalarKernel, make_scalar_kernel, power_mean
-from widemargin.validation import (
-    check_choice,
-    check_integer,
-    check_number,
-    validate_partial,
-)
+from widemargin.validation import check_choice, check_integer, check_number
 
 #: Stands for zero where it would be raised to a negative power.
 ZERO = 0.001
-#: Passes of stochastic descent before the change of the coefficients is looked at.
-MIN_PASSES = 5
 
 
-class PowerMeanSVC(HistogramClassifier):
+class PowerMeanSVC(StochasticClassifier):
     """Power mean SVM (PmSVM): any additive kernel through a regression on logarithms.
 
     The methods of Wu and Yang, "Power Mean SVM": Algorithm 3 (PmSVM), with tables (PmSVM-LUT) and
@@ -172,47 +161,6 @@ class PowerMeanSVC(HistogramClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """One pass of stochastic descent over some rows, going on from the solution there is.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Data; larger than the largest value of the first call only with loss of accuracy.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        classes : array-like, optional
-            All labels there will be; needed in the first call.
-        sample_weight : array-like of shape (n_samples,), optional
-            Factor on the loss of each row.
-
-        Returns
-        -------
-        self : PowerMeanSVC
-            The classifier, improved.
-        """
-        self._check_params()
-        is_first = not hasattr(self, "classes_")
-        problem = validate_partial(self, X, y, classes, sample_weight, is_first=is_first)
-        self._check_features(problem.X)
-        if is_first:
-            self.classes_ = problem.classes
-            self._choose_anchors(problem)
-            self._keep_summary(problem)
-            self.n_seen_ = 0
-        data = self._represent(problem)
-        state = start_stochastic(data.rows, len(asked_classes(problem)))
-        if not is_first:
-            data.restore(self._model, state)
-        # As if every row seen so far had been a step: later ones must not undo what is learned.
-        state.n_steps = self.n_seen_
-        self.n_seen_ += len(problem.labels)
-        order = np.random.default_rng(self._draw_seed()).permutation(len(problem.labels))
-        self._step(problem, data, state, order, self.n_seen_)
-        self._finish_stochastic(data, state)
-        self.n_iter_, self.stop_reason_, self.violation_ = 1, "converged", 0.0
-        return self
-
     def _check_params(self) -> None:
         super()._check_params()
         if self.kernel is None and not self.p <= 0:
@@ -221,8 +169,6 @@ class PowerMeanSVC(HistogramClassifier):
         check_number("offset", self.offset, above=0)
         check_integer("n_bins", self.n_bins, low=2)
         check_choice("solver", self.solver, ("dcd", "sgd"))
-        check_number("alpha", self.alpha, above=0, optional=True)
-        check_number("eta0", self.eta0, above=-1)
         self._unit_anchors()
 
     def _needs_nonnegative(self) -> bool:
@@ -257,12 +203,12 @@ class PowerMeanSVC(HistogramClassifier):
             )
         return make_scalar_kernel(self.kernel, self.p)
 
-    def _choose_anchors(self, problem: Problem) -> None:
+    def _prepare(self, problem: Problem) -> None:
         self.unit_ = max(1.0, float(problem.X.max()))
         self.anchors_ = self._unit_anchors() * self.unit_
 
     def _fit(self, problem: Problem) -> None:
-        self._choose_anchors(problem)
+        self._prepare(problem)
         self.n_seen_ = len(problem.labels)
         data = self._represent(problem)
         if self.solver == "sgd":
@@ -271,50 +217,6 @@ class PowerMeanSVC(HistogramClassifier):
             result = self._descend(problem, data.rows, data.norms)
             self._model = data.make_model(result.coef, result.extra)
         self._keep_summary(problem)
-
-    def _fit_stochastic(self, problem: Problem, data: "_Represented") -> None:
-        rng = np.random.default_rng(self._draw_seed())
-        state = start_stochastic(data.rows, len(asked_classes(problem)))
-        before = state.coef.copy()
-        self.stop_reason_, self.n_iter_, change = "max_iter", 0, np.inf
-        deadline = self._settings(problem).deadline
-        with show_passes(self.verbose) as show:
-            for number in range(self.max_iter):
-                order = rng.permutation(len(problem.labels))
-                self._step(problem, data, state, order, len(problem.labels))
-                self.n_iter_ = number + 1
-                change = float(
-                    np.linalg.norm(state.coef - before) / max(np.linalg.norm(state.coef), 1e-300)
-                )
-                before = state.coef.copy()
-                if show:
-                    show(self.n_iter_, change)
-                if self.n_iter_ >= MIN_PASSES and change < 0.1 * self.tol:
-                    self.stop_reason_ = "converged"
-                    break
-                if deadline is not None and time.time() > deadline:
-                    self.stop_reason_ = "max_time"
-                    break
-        self.violation_ = change
-        self._finish_stochastic(data, state)
-
-    def _step(
-        self,
-        problem: Problem,
-        data: "_Represented",
-        state: StochasticState,
-        order: NDArray[np.intp],
-        n_seen: int,
-    ) -> None:
-        stochastic_pass(
-            data.rows, order, problem.labels.astype(np.int64), asked_classes(problem),
-            problem.weights, state,
-            penalty=1.0 / (self.C * n_seen) if self.alpha is None else self.alpha,
-            delay=self.eta0, is_squared=self.loss == "squared_hinge",
-        )  # fmt: skip
-
-    def _finish_stochastic(self, data: "_Represented", state: StochasticState) -> None:
-        self._model = data.make_model(stochastic_coefs(data.rows, state), state.extra)
 
     def _represent(self, problem: Problem) -> "_Represented":
         quantiser = None
@@ -365,9 +267,11 @@ class _Represented:
         diag = values if is_power else np.array([kernel([v], [v])[0, 0] for v in values])
         ones = np.ones(X.shape[1])
         extra, base = None, 0.0
-        self.zero_read, self.zero_write = read[-1], write[-1] if is_sparse else None
+        self.zero_read = read[-1]
+        self.zero_write: NDArray[np.float64] | None = None
         if is_sparse:
-            read, write = read - self.zero_read, write - self.zero_write
+            self.zero_write = write[-1]
+            read, write = read - read[-1], write - write[-1]
             base, diag = X.shape[1] * diag[-1], diag - diag[-1]
             extra = _fold_zeros(codes, read, write, self.zero_read, self.zero_write)
         self.rows = table_rows(codes, read, write, ones, extra, dtype)
@@ -375,14 +279,12 @@ class _Represented:
         sum_codes(self.rows, diag, ones, self.norms)
         self.norms += base
 
-    def restore(self, model: TableModel, state: StochasticState) -> None:
-        """Start from the coefficients of a model."""
-        padded = np.zeros((*model.coef.shape[:2], self.rows.rank))
-        padded[:, :, : self.n_anchors] = model.coef
-        set_stochastic(self.rows, state, padded.reshape(len(padded), -1))
+    def restore_extra(self, model: TableModel) -> NDArray[np.float64]:
+        """What zeros add to a decision; nothing of it is due to rows yet."""
+        extra = np.zeros((len(model.coef), self.rows.n_extra))
         if self.zero_write is not None:
-            # What zeros add to a decision, of which nothing is due to rows of this state.
-            state.extra[:, 1] = (model.coef @ self.zero_read).sum(axis=1)
+            extra[:, 1] = (model.coef @ self.zero_read).sum(axis=1)
+        return extra
 
     def make_model(self, coef: NDArray[Any], extra: NDArray[Any]) -> TableModel:
         """Model with these coefficients."""

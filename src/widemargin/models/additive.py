@@ -138,14 +138,14 @@ class BinModel:
     offsets : ndarray of shape (n_features + 1,)
         Where the curve of each feature begins; it ends at the largest code in training.
     curves : ndarray of shape (n_functions, offsets[-1])
-        Values of the curves.
+        Values of the curves; of float32 if the fit was.
     intercept : ndarray of shape (n_functions,)
         Constants.
     """
 
     quantiser: Quantiser
     offsets: NDArray[np.int64]
-    curves: FloatArray
+    curves: NDArray[Any]
     intercept: FloatArray
 
     @property
@@ -162,7 +162,7 @@ class BinModel:
             X = X.toarray()
         codes = clip_codes(self.quantiser.encode(X), self.offsets)
         nothing = np.empty(0)
-        rows = bin_rows(codes, self.offsets, nothing, nothing, None, np.float64)
+        rows = bin_rows(codes, self.offsets, nothing, nothing, None, self.curves.dtype.type)
         with open_workers(n_jobs) as workers:
             no_extra = np.empty((len(self.curves), 0))
             return self.intercept + decide(rows, self.curves, no_extra, workers)
@@ -172,7 +172,7 @@ class BinModel:
         dense = X.toarray() if sparse.issparse(X) else X
         codes = clip_codes(self.quantiser.encode(dense), self.offsets)
         at = self.offsets[:-1] + codes.values.reshape(dense.shape)
-        return np.ascontiguousarray(self.curves[:, at].transpose(1, 0, 2))
+        return self.curves[:, at].transpose(1, 0, 2).astype(np.float64)
 
     def curve(self, feature: int, values: FloatArray) -> FloatArray:
         """The curves of one feature at some values, shape (n_functions, n_values)."""

@@ -6,7 +6,9 @@ out, used for all classes at once, and forgotten. Kinds of rows:
 - DENSE: a code for every feature. Coefficients of a class are contiguous.
 - SPARSE: codes of some features; the others add nothing. Coefficients of all classes for a feature
   are contiguous, so that one visit serves them all.
-- PLAIN: no codes, the numbers are given.
+- PLAIN: no codes, the numbers are given, for all rows end to end.
+- GRAM: no codes, the kernel between all rows is given. The coefficients are the decision values of
+  the rows.
 - BINS: one coefficient for every bin of every feature, the value of the decision curve there;
   adding a row adds the intersection kernel with its bin to all of them.
 
@@ -17,18 +19,18 @@ row may have a few extra numbers, such as a constant.
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic, overload
 
-DENSE, SPARSE, PLAIN, BINS = range(4)
+DENSE, SPARSE, BINS, PLAIN, GRAM = range(5)
 
+# Not all of fastmath: bounds and thresholds may be infinite.
 jit = njit(
-    cache=True,
-    nogil=True,
-    fastmath={"reassoc", "contract", "arcp", "nsz"},
-    error_model="numpy",
+    cache=True, nogil=True, fastmath={"reassoc", "contract", "arcp", "nsz"}, error_model="numpy",
     forceinline=True,
-)
-# With infinities: bounds and thresholds are.
+)  # fmt: skip
 
 U = np.uint64
 
@@ -39,7 +41,7 @@ class Rows(NamedTuple):
     Attributes
     ----------
     kind : int
-        DENSE, SPARSE, PLAIN or BINS.
+        DENSE, SPARSE, BINS, PLAIN or GRAM.
     codes : ndarray
         Codes row after row, flat.
     indices, indptr : ndarray
@@ -50,12 +52,16 @@ class Rows(NamedTuple):
         Numbers of each code when a row is read and when it is added; for BINS its value.
     scale : ndarray of shape (n_features * rank,)
         Factor on what is added.
-    plain_read, plain_write : ndarray of shape (n_rows, rank)
-        Numbers of each row (PLAIN).
-    extra_read, extra_write : ndarray of shape (n_rows, n_extra)
+    plain_read, plain_write : ndarray of shape (n_rows * rank,)
+        Numbers of each row (PLAIN), or kernel of each row with all rows (GRAM).
+    n_extra : int
         Numbers beside the features.
+    extra_read, extra_write : ndarray of shape (n_rows * n_extra,)
+        These numbers.
     offsets : ndarray of shape (n_features + 1,)
         Where the bins of a feature begin (BINS).
+    is_whole : bool
+        Whether every feature of every row has a code.
     is_symmetric : bool
         Whether rows are added with the numbers they are read with.
     """
@@ -71,45 +77,111 @@ class Rows(NamedTuple):
     scale: Any
     plain_read: Any
     plain_write: Any
+    n_extra: int
     extra_read: Any
     extra_write: Any
     offsets: Any
+    is_whole: bool
     is_symmetric: bool
 
 
+@intrinsic
+def _prefetch(typingctx, array, index):
+    """LLVM's instruction to fetch a cache line that will be read soon."""
+
+    def codegen(context, builder, signature, args):
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        address = builder.bitcast(builder.gep(data, [args[1]]), pointer)
+        kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        to_read, keep_long, is_data = number(0), number(3), number(1)
+        builder.call(function, [address, to_read, keep_long, is_data])
+        return context.get_dummy_value()
+
+    return types.void(array, index), codegen
+
+
+def prefetch(array, index):
+    """Ask for the cache line of an element of a flat array; nothing when not compiled."""
+
+
+@overload(prefetch)
+def _compiled_prefetch(array, index):
+    return lambda array, index: _prefetch(array, index)
+
+
+# Rows are visited in random order, for which coordinate descent converges far faster than for any
+# order that reads memory in runs; without asking ahead, waiting for memory took most of the time.
+AHEAD = 8
+LINE = 64
+MAX_LINES = 16
+
+
 @jit
-def decode(codes, words, width, out):
-    """Copy the table's numbers of every code, in words of 16 bytes: four floats at once."""
+def find_codes(rows, i):
+    """Where the codes of row i begin and end."""
+    if rows.is_whole:
+        return i * rows.n_features, (i + 1) * rows.n_features
+    return rows.indptr[i], rows.indptr[i + 1]
+
+
+@jit
+def fetch_row(rows, i, n_classes, info, alpha, resting):
+    """Ask for what a visit to row i will read; of its codes, for the beginning."""
+    prefetch(info, i * 4)
+    prefetch(alpha, i * n_classes)
+    prefetch(resting, i * n_classes)
+    if rows.n_extra:
+        prefetch(rows.extra_read, i * rows.n_extra)
+        prefetch(rows.extra_write, i * rows.n_extra)
+    if rows.kind <= BINS:
+        first, last = find_codes(rows, i)
+        step = LINE // rows.codes.itemsize
+        for at in range(first, min(last, first + MAX_LINES * step), step):
+            prefetch(rows.codes, at)
+
+
+# Slices of arrays cost more than short rows do, so the loops below take whole arrays and where to
+# begin in them; unsigned positions spare the check for negative ones.
+
+
+@jit
+def decode(codes, first, n_codes, words, width, out):
+    """Copy the table's numbers of some codes, in words of 16 bytes: four floats at once."""
+    start = U(first)
     if width == 1:
-        for k in range(codes.size):
-            out[U(k)] = words[U(codes[U(k)])]
+        for k in range(n_codes):
+            out[U(k)] = words[U(codes[start + U(k)])]
     else:
-        for k in range(codes.size):
-            source, target = U(codes[k]) * U(width), U(k) * U(width)
+        for k in range(n_codes):
+            source, target = U(codes[start + U(k)]) * U(width), U(k) * U(width)
             for w in range(width):
                 out[target + U(w)] = words[source + U(w)]
 
 
 @jit
-def dot(a, b):
-    total = a.dtype.type(0.0)
-    for k in range(a.size):
-        total += a[k] * b[k]
+def dot(row, at, size, coef, first):
+    total = coef.dtype.type(0.0)
+    here, there = U(at), U(first)
+    for k in range(size):
+        total += row[here + U(k)] * coef[there + U(k)]
     return total
 
 
 @jit
-def add_scaled(row, scale, factor, coef):
-    for k in range(row.size):
-        coef[k] += factor * scale[k] * row[k]
+def add_scaled(row, at, size, scale, factor, coef, first):
+    here, there = U(at), U(first)
+    for k in range(size):
+        coef[there + U(k)] += factor * scale[U(k)] * row[here + U(k)]
 
 
 @jit
-def read_sparse(codes, indices, table, rank, coef, n_classes, out):
+def read_sparse(codes, indices, first, last, table, rank, coef, out):
     """Products of one sparse row with the coefficients of all classes; rank is a multiple of four."""
     out[:] = 0.0
-    step = U(n_classes)
-    for e in range(codes.size):
+    step = U(out.size)
+    for e in range(first, last):
         source = U(codes[e]) * U(rank)
         at = U(indices[e]) * U(rank) * step
         for t in range(0, rank, 4):
@@ -117,7 +189,7 @@ def read_sparse(codes, indices, table, rank, coef, n_classes, out):
             f2, f3 = table[source + U(t + 2)], table[source + U(t + 3)]
             a0 = at + U(t) * step
             a1, a2, a3 = a0 + step, a0 + U(2) * step, a0 + U(3) * step
-            for k in range(n_classes):
+            for k in range(out.size):
                 c = U(k)
                 out[c] += (
                     f0 * coef[a0 + c] + f1 * coef[a1 + c] + f2 * coef[a2 + c] + f3 * coef[a3 + c]
@@ -125,119 +197,125 @@ def read_sparse(codes, indices, table, rank, coef, n_classes, out):
 
 
 @jit
-def add_sparse(codes, indices, table, rank, scale, deltas, coef):
+def add_sparse(codes, indices, first, last, table, rank, scale, deltas, coef):
     step = U(deltas.size)
-    for e in range(codes.size):
+    for e in range(first, last):
         source = U(codes[e]) * U(rank)
-        first = U(indices[e]) * U(rank)
+        feature = U(indices[e]) * U(rank)
         for t in range(rank):
-            factor = table[source + U(t)] * scale[first + U(t)]
-            at = (first + U(t)) * step
+            factor = table[source + U(t)] * scale[feature + U(t)]
+            at = (feature + U(t)) * step
             for k in range(deltas.size):
-                coef[at + U(k)] += factor * deltas[k]
+                coef[at + U(k)] += factor * deltas[U(k)]
 
 
 @jit
-def read_bins(codes, indices, offsets, curve):
-    """Sum of the values of a decision curve at the bins of one row."""
+def read_bins(codes, indices, is_whole, first, last, offsets, curves, at):
+    """Sum of the values of decision curves at the bins of one row."""
     total = 0.0
-    if indices.size == 0:
-        for j in range(codes.size):
-            total += curve[U(offsets[j]) + U(codes[j])]
+    start = U(at)
+    if is_whole:
+        for j in range(last - first):
+            total += curves[start + U(offsets[U(j)]) + U(codes[U(first + j)])]
     else:
-        for e in range(codes.size):
-            total += curve[U(offsets[indices[e]]) + U(codes[e])]
+        for e in range(first, last):
+            total += curves[start + U(offsets[U(indices[e])]) + U(codes[e])]
     return total
 
 
 @jit
-def add_ramp(curve, levels, code, delta):
-    """Add ``delta * min(levels[code], levels[k])`` for every bin k."""
+def add_ramp(curves, start, length, levels, code, delta):
+    """Add ``delta * min(levels[code], levels[k])`` for every bin k of one curve."""
+    at = U(start)
     for k in range(code):
-        curve[k] += delta * levels[k]
-    rest, top = curve[code:], delta * levels[code]
-    for k in range(rest.size):
-        rest[k] += top
+        curves[at + U(k)] += delta * levels[U(k)]
+    top = delta * levels[U(code)]
+    at += U(code)
+    for k in range(length - code):
+        curves[at + U(k)] += top
 
 
 @jit
-def add_bins(codes, indices, offsets, levels, scale, delta, curve):
-    for e in range(codes.size):
-        if codes[e] > 0:
-            j = indices[e] if indices.size else e
-            part = curve[offsets[j] : offsets[j + 1]]
-            add_ramp(part, levels, np.int64(codes[e]), delta * scale[j])
+def add_bins(codes, indices, is_whole, first, last, offsets, levels, scale, delta, curves, at):
+    for e in range(first, last):
+        code = np.int64(codes[e])
+        if code > 0:
+            j = e - first if is_whole else np.int64(indices[e])
+            start = offsets[j]
+            add_ramp(curves, at + start, offsets[j + 1] - start, levels, code, delta * scale[j])
 
 
 @jit
-def row_parts(rows, i):
-    """Codes and features of one row."""
-    first, last = rows.indptr[i], rows.indptr[i + 1]
-    codes = rows.codes[first:last]
-    indices = rows.indices[first:last] if rows.indices.size else rows.indices
-    return codes, indices
-
-
-@jit
-def read_row(rows, i, wanted, coef, extra_coef, row, words, out):
+def read_row(rows, i, wanted, coef, extra_coef, row, words, table_words, out):
     """Products of row i with the coefficients of the wanted classes."""
     n_classes = out.size
     size = coef.size // n_classes
+    first, last = find_codes(rows, i)
     if rows.kind == SPARSE:
-        codes, indices = row_parts(rows, i)
-        read_sparse(codes, indices, rows.read, rows.rank, coef, n_classes, out)
+        read_sparse(rows.codes, rows.indices, first, last, rows.read, rows.rank, coef, out)
     elif rows.kind == BINS:
-        codes, indices = row_parts(rows, i)
         for k in range(n_classes):
             if wanted[k]:
-                out[k] = read_bins(codes, indices, rows.offsets, coef[k * size : (k + 1) * size])
+                out[k] = read_bins(
+                    rows.codes,
+                    rows.indices,
+                    rows.is_whole,
+                    first,
+                    last,
+                    rows.offsets,
+                    coef,
+                    k * size,
+                )
     elif rows.kind == DENSE:
-        codes, _ = row_parts(rows, i)
-        decode(codes, rows.read.view(np.complex128), words.size // codes.size, words)
+        decode(
+            rows.codes, first, rows.n_features, table_words, words.size // rows.n_features, words
+        )
         for k in range(n_classes):
             if wanted[k]:
-                out[k] = dot(row, coef[k * size : (k + 1) * size])
+                out[k] = dot(row, 0, size, coef, k * size)
+    elif rows.kind == PLAIN:
+        for k in range(n_classes):
+            if wanted[k]:
+                out[k] = dot(rows.plain_read, i * size, size, coef, k * size)
     else:
         for k in range(n_classes):
-            if wanted[k]:
-                out[k] = dot(rows.plain_read[i], coef[k * size : (k + 1) * size])
-    for m in range(rows.extra_read.shape[1]):
+            out[k] = coef[k * size + i]
+    for m in range(rows.n_extra):
         for k in range(n_classes):
-            out[k] += rows.extra_read[i, m] * extra_coef[k, m]
+            out[k] += rows.extra_read[i * rows.n_extra + m] * extra_coef[k, m]
 
 
 @jit
-def add_row(rows, i, deltas, coef, extra_coef, row, words):
+def add_row(rows, i, deltas, coef, extra_coef, row, words, table_words):
     """Add ``deltas[k]`` times row i, which was just read, to the coefficients of every class k."""
     n_classes = deltas.size
     size = coef.size // n_classes
+    first, last = find_codes(rows, i)
     if rows.kind == SPARSE:
-        codes, indices = row_parts(rows, i)
-        add_sparse(codes, indices, rows.write, rows.rank, rows.scale, deltas, coef)
+        add_sparse(
+            rows.codes, rows.indices, first, last, rows.write, rows.rank, rows.scale, deltas, coef
+        )
     elif rows.kind == BINS:
-        codes, indices = row_parts(rows, i)
         for k in range(n_classes):
             if deltas[k] != 0.0:
                 add_bins(
-                    codes, indices, rows.offsets, rows.read, rows.scale, deltas[k],
-                    coef[k * size : (k + 1) * size],
+                    rows.codes, rows.indices, rows.is_whole, first, last, rows.offsets, rows.read,
+                    rows.scale, deltas[k], coef, k * size,
                 )  # fmt: skip
     elif rows.kind == DENSE:
         if not rows.is_symmetric:
-            codes, _ = row_parts(rows, i)
-            decode(codes, rows.write.view(np.complex128), words.size // codes.size, words)
+            width = words.size // rows.n_features
+            decode(rows.codes, first, rows.n_features, table_words, width, words)
         for k in range(n_classes):
             if deltas[k] != 0.0:
-                add_scaled(row, rows.scale, deltas[k], coef[k * size : (k + 1) * size])
+                add_scaled(row, 0, size, rows.scale, deltas[k], coef, k * size)
     else:
         for k in range(n_classes):
             if deltas[k] != 0.0:
-                add_scaled(
-                    rows.plain_write[i], rows.scale, deltas[k], coef[k * size : (k + 1) * size]
-                )
-    for m in range(rows.extra_write.shape[1]):
+                add_scaled(rows.plain_write, i * size, size, rows.scale, deltas[k], coef, k * size)
+    for m in range(rows.n_extra):
         for k in range(n_classes):
-            extra_coef[k, m] += deltas[k] * rows.extra_write[i, m]
+            extra_coef[k, m] += deltas[k] * rows.extra_write[i * rows.n_extra + m]
 
 
 @jit
@@ -248,18 +326,25 @@ def make_words(rows):
 
 
 @jit
+def table_words(table):
+    """A table in words of 16 bytes."""
+    whole = table.size * table.itemsize // 16 * 16 // table.itemsize
+    return table[:whole].view(np.complex128)
+
+
+@jit
 def sweep(
-    rows, order, labels, positives, upper, ridge, norms, tops, bottoms, alpha, resting, coef,
-    extra_coef, highest, lowest,
-):  # fmt: skip
+    rows, order, info, positives, tops, bottoms, alpha, resting, coef, extra_coef, highest, lowest
+):
     """One pass of dual coordinate descent over the rows ``order``, for all classes at once.
 
-    The dual of class k is to minimise ``0.5 a'(Q + diag(ridge))a - sum(a)`` with ``0 <= a <= upper``.
+    ``info`` has four numbers for each row: label, upper, ridge and norm. The dual of class k is to
+    minimise ``0.5 a'(Q + diag(ridge))a - sum(a)`` with ``0 <= a <= upper``; the norm is that of Q.
     A row rests for a class once its coefficient is at a bound and its gradient beyond ``tops`` or
     ``bottoms``. On return ``highest`` and ``lowest`` hold the extremes of the projected gradient.
     """
     n_classes = positives.size
-    words = make_words(rows)
+    words, reads, writes = make_words(rows), table_words(rows.read), table_words(rows.write)
     row = words.view(coef.dtype)
     values = np.empty(n_classes, coef.dtype)
     deltas = np.empty(n_classes, coef.dtype)
@@ -268,45 +353,48 @@ def sweep(
     lowest[:] = np.inf
     for s in range(order.size):
         i = order[s]
+        if s + AHEAD < order.size:
+            fetch_row(rows, order[s + AHEAD], n_classes, info, alpha, resting)
+        label, upper, ridge, norm = info[4 * i], info[4 * i + 1], info[4 * i + 2], info[4 * i + 3]
+        at = i * n_classes
         for k in range(n_classes):
-            wanted[k] = not resting[i, k]
-        read_row(rows, i, wanted, coef, extra_coef, row, words, values)
+            wanted[k] = not resting[at + k]
+        read_row(rows, i, wanted, coef, extra_coef, row, words, reads, values)
         has_moved = False
         for k in range(n_classes):
             deltas[k] = 0.0
             if not wanted[k]:
                 continue
-            sign = 1.0 if labels[i] == positives[k] else -1.0
-            a = alpha[i, k]
-            gradient = sign * values[k] - 1.0 + ridge[i] * a
+            sign = 1.0 if label == positives[k] else -1.0
+            a = alpha[at + k]
+            gradient = sign * values[k] - 1.0 + ridge * a
             projected = gradient
             if a == 0.0:
                 if gradient > tops[k]:
-                    resting[i, k] = True
+                    resting[at + k] = True
                     continue
                 projected = min(gradient, 0.0)
-            elif a == upper[i]:
+            elif a == upper:
                 if gradient < bottoms[k]:
-                    resting[i, k] = True
+                    resting[at + k] = True
                     continue
                 projected = max(gradient, 0.0)
             highest[k] = max(highest[k], projected)
             lowest[k] = min(lowest[k], projected)
             if abs(projected) > 1e-12:
-                alpha[i, k] = min(
-                    max(a - gradient / max(norms[i] + ridge[i], 1e-12), 0.0), upper[i]
-                )
-                deltas[k] = (alpha[i, k] - a) * sign
+                moved = min(max(a - gradient / max(norm + ridge, 1e-12), 0.0), upper)
+                alpha[at + k] = moved
+                deltas[k] = (moved - a) * sign
                 has_moved = True
         if has_moved:
-            add_row(rows, i, deltas, coef, extra_coef, row, words)
+            add_row(rows, i, deltas, coef, extra_coef, row, words, writes)
 
 
 @jit
 def add_rows(rows, labels, positives, alpha, coef, extra_coef):
     """Add every row with its signed dual coefficients."""
     n_classes = positives.size
-    words = make_words(rows)
+    words, reads, writes = make_words(rows), table_words(rows.read), table_words(rows.write)
     row = words.view(coef.dtype)
     values = np.empty(n_classes, coef.dtype)
     deltas = np.empty(n_classes, coef.dtype)
@@ -317,8 +405,8 @@ def add_rows(rows, labels, positives, alpha, coef, extra_coef):
             deltas[k] = alpha[i, k] if labels[i] == positives[k] else -alpha[i, k]
             has_any = has_any or alpha[i, k] != 0.0
         if has_any:
-            read_row(rows, i, nothing, coef, extra_coef, row, words, values)
-            add_row(rows, i, deltas, coef, extra_coef, row, words)
+            read_row(rows, i, nothing, coef, extra_coef, row, words, reads, values)
+            add_row(rows, i, deltas, coef, extra_coef, row, words, writes)
 
 
 @jit
@@ -332,7 +420,7 @@ def stochastic_steps(
     one multiplication. Returns the number of steps so far.
     """
     n_classes = positives.size
-    words = make_words(rows)
+    words, reads, writes = make_words(rows), table_words(rows.read), table_words(rows.write)
     row = words.view(coef.dtype)
     values = np.empty(n_classes, coef.dtype)
     deltas = np.empty(n_classes, coef.dtype)
@@ -341,7 +429,7 @@ def stochastic_steps(
         i = order[s]
         step_count += 1
         rate = 1.0 / (penalty * (step_count + delay))
-        read_row(rows, i, wanted, coef, extra_coef, row, words, values)
+        read_row(rows, i, wanted, coef, extra_coef, row, words, reads, values)
         has_moved = False
         for k in range(n_classes):
             sign = 1.0 if labels[i] == positives[k] else -1.0
@@ -353,7 +441,7 @@ def stochastic_steps(
                 deltas[k] = rate * weights[i] * slope * sign / scales[k]
                 has_moved = True
         if has_moved:
-            add_row(rows, i, deltas, coef, extra_coef, row, words)
+            add_row(rows, i, deltas, coef, extra_coef, row, words, writes)
     return step_count
 
 
@@ -361,12 +449,12 @@ def stochastic_steps(
 def decide_rows(rows, first, last, coef, extra_coef, out):
     """Values of all decision functions at some rows."""
     n_classes = out.shape[1]
-    words = make_words(rows)
+    words, reads = make_words(rows), table_words(rows.read)
     row = words.view(coef.dtype)
-    values = np.empty(n_classes, coef.dtype)
+    values = np.empty(n_classes)
     wanted = np.ones(n_classes, np.bool_)
     for i in range(first, last):
-        read_row(rows, i, wanted, coef, extra_coef, row, words, values)
+        read_row(rows, i, wanted, coef, extra_coef, row, words, reads, values)
         for k in range(n_classes):
             out[i, k] = values[k]
 
@@ -375,12 +463,29 @@ def decide_rows(rows, first, last, coef, extra_coef, out):
 def sum_codes(rows, per_code, scale, out):
     """``out[i] = sum of scale[feature] * per_code[code]`` over the codes of every row."""
     for i in range(out.size):
-        codes, indices = row_parts(rows, i)
-        total = 0.0
-        for e in range(codes.size):
-            j = indices[e] if indices.size else e
-            total += scale[j] * per_code[codes[e]]
+        first, total = rows.indptr[i], 0.0
+        for e in range(first, rows.indptr[i + 1]):
+            j = e - first if rows.is_whole else np.int64(rows.indices[e])
+            total += scale[j] * per_code[rows.codes[e]]
         out[i] = total
+
+
+@jit
+def curves_of_rows(codes, indices, is_whole, indptr, offsets, levels, scale, factors, out):
+    """Decision curves of a sum of rows, each times its factor: two running sums over bins."""
+    out[:] = 0.0
+    for i in range(factors.size):
+        if factors[i] != 0.0:
+            for e in range(indptr[i], indptr[i + 1]):
+                j = e - indptr[i] if is_whole else np.int64(indices[e])
+                out[offsets[j] + np.int64(codes[e])] += factors[i]
+    for j in range(offsets.size - 1):
+        first, last = offsets[j], offsets[j + 1]
+        for k in range(last - 2, first - 1, -1):
+            out[k] += out[k + 1]
+        out[first] = 0.0
+        for k in range(first + 1, last):
+            out[k] = out[k - 1] + out[k] * scale[j] * (levels[k - first] - levels[k - first - 1])
 
 
 @jit

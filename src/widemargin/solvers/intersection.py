@@ -64,7 +64,8 @@ def solve_primal(
     as in LIBLINEAR.
     """
     w, products = np.zeros(rows.size), np.zeros(len(y))
-    rarer = max(min(np.count_nonzero(y > 0), np.count_nonzero(y < 0)), 1) / len(y)
+    n_positive = int(np.count_nonzero(y > 0))
+    rarer = max(min(n_positive, len(y) - n_positive), 1) / len(y)
     target = np.inf
     reason = "max_iter"
     norm = 0.0

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -114,7 +115,7 @@ class Quantiser:
         return dense_codes(values)
 
     def _encode_dense(self, X: NDArray[Any]) -> NDArray[Any]:
-        out = np.empty(X.shape, self.dtype)
+        out: NDArray[Any] = np.empty(X.shape, self.dtype)
         self._encode_into(X, out)
         return out
 
@@ -122,13 +123,15 @@ class Quantiser:
         if self.spacing == "quantile":
             out[:] = self._nearest((X - self.low) / self.span)
         else:
-            encode_rows(np.ascontiguousarray(X), *self._formula, out)
+            low, factor, is_root, shift, last = self._formula
+            encode_rows(np.ascontiguousarray(X), low, factor, is_root, shift, last, out)
 
     def _encode_stored(self, data: NDArray[Any], columns: NDArray[Any], out: NDArray[Any]) -> None:
         if self.spacing == "quantile":
             out[:] = self._nearest((data - self.low[columns]) / self.span[columns])
         else:
-            encode_values(data, columns, *self._formula, out)
+            low, factor, is_root, shift, last = self._formula
+            encode_values(data, columns, low, factor, is_root, shift, last, out)
 
     @property
     def _formula(self) -> tuple[Any, ...]:
@@ -164,22 +167,24 @@ class Ranges:
 
 def measure_ranges(chunks: Iterable[Any]) -> Ranges:
     """Ranges of the features over blocks of rows, dense or CSR."""
-    low = high = None
-    is_integer = True
-    for X in chunks:
-        least, most = X.min(axis=0), X.max(axis=0)
-        if sparse.issparse(X):
-            least, most = least.toarray().ravel(), most.toarray().ravel()
-            values = X.data
-        else:
-            values = X
-        least, most = least.astype(np.float64), most.astype(np.float64)
-        low = least if low is None else np.minimum(low, least)
-        high = most if high is None else np.maximum(high, most)
-        is_integer = is_integer and bool((values == np.floor(values)).all())
-    assert low is not None
-    assert high is not None
-    return Ranges(low, high, is_integer)
+    parts = [_measure(X) for X in chunks]
+    return reduce(join_ranges, parts)
+
+
+def _measure(X: Any) -> Ranges:
+    low, high = X.min(axis=0), X.max(axis=0)
+    values = X
+    if sparse.issparse(X):
+        low, high, values = low.toarray().ravel(), high.toarray().ravel(), X.data
+    is_integer = bool((values == np.floor(values)).all())
+    return Ranges(low.astype(np.float64), high.astype(np.float64), is_integer)
+
+
+def join_ranges(a: Ranges, b: Ranges) -> Ranges:
+    """Ranges over the data of both."""
+    return Ranges(
+        np.minimum(a.low, b.low), np.maximum(a.high, b.high), a.is_integer and b.is_integer
+    )
 
 
 def row_chunks(X: Any) -> Iterable[Any]:

@@ -55,7 +55,7 @@ def make_scalar_kernel(kernel: Any, p: float = -1.0) -> ScalarKernel:
     """Scalar kernel for a name, an additive kernel object, or a callable ``k(x, y)``."""
     if isinstance(kernel, str) and kernel in ADDITIVE:
         kernel = PowerMean(p) if kernel == "power_mean" else ADDITIVE[kernel]()
-    if isinstance(kernel, tuple(ADDITIVE.values())):
+    if isinstance(kernel, Kernel) and type(kernel) in ADDITIVE.values():
         return ScalarKernel(
             kernel.name, lambda x, y: kernel.exact(x[:, None], y[:, None]), True, True
         )

@@ -1,0 +1,152 @@
+"""Stochastic descent for the additive classifiers: whole fits, and fits in pieces."""
+
+import time
+from abc import abstractmethod
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from widemargin.estimators.additive_base import HistogramClassifier, asked_classes
+from widemargin.models.additive import BinModel, TableModel
+from widemargin.problem import Problem
+from widemargin.progress import show_passes
+from widemargin.solvers.additive import (
+    StochasticState,
+    set_stochastic,
+    start_stochastic,
+    stochastic_coefs,
+    stochastic_pass,
+)
+from widemargin.solvers.additive_fast import Rows
+from widemargin.validation import check_number, validate_partial
+
+#: Passes of stochastic descent before the change of the coefficients is looked at.
+MIN_PASSES = 5
+
+
+class Represented(Protocol):
+    """Data as rows of numbers, and how coefficients of these become a model and back."""
+
+    rows: Rows
+    norms: NDArray[np.float64]
+
+    def make_model(self, coef: NDArray[Any], extra: NDArray[Any]) -> TableModel:
+        """Model with these coefficients."""
+
+    def restore_extra(self, model: TableModel) -> NDArray[np.float64]:
+        """Coefficients of the extra numbers that belong to a model."""
+
+
+class StochasticClassifier(HistogramClassifier):
+    """Base of the classifiers with tables, which can be fitted row by row."""
+
+    alpha: float | None
+    eta0: float
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """One pass of stochastic descent over some rows, going on from the solution there is.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Data. Bins are those of the first call; later values beyond their range count as its end.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        classes : array-like, optional
+            All labels there will be; needed in the first call.
+        sample_weight : array-like of shape (n_samples,), optional
+            Factor on the loss of each row.
+
+        Returns
+        -------
+        self : estimator
+            The classifier, improved.
+        """
+        self._check_params()
+        is_first = not hasattr(self, "classes_")
+        problem = validate_partial(self, X, y, classes, sample_weight, is_first=is_first)
+        self._check_features(problem.X)
+        if is_first:
+            self.classes_ = problem.classes
+            self._prepare(problem)
+            self._keep_summary(problem)
+            self.n_seen_ = 0
+        data = self._represent(problem)
+        state = start_stochastic(data.rows, len(asked_classes(problem)))
+        if not is_first:
+            self._restore(data, state)
+        # As if every row seen so far had been a step: later ones must not undo what is learned.
+        state.n_steps = self.n_seen_
+        self.n_seen_ += len(problem.labels)
+        order = np.random.default_rng(self._draw_seed()).permutation(len(problem.labels))
+        self._step(problem, data, state, order, self.n_seen_)
+        self._model = data.make_model(stochastic_coefs(data.rows, state), state.extra)
+        self.n_iter_, self.stop_reason_, self.violation_ = 1, "converged", 0.0
+        return self
+
+    @abstractmethod
+    def _prepare(self, problem: Problem) -> None:
+        """Choose what does not change any more: bins, tables, anchors."""
+
+    @abstractmethod
+    def _represent(self, problem: Problem) -> Represented:
+        """Rows of some data."""
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        check_number("alpha", self.alpha, above=0, optional=True)
+        check_number("eta0", self.eta0, above=-1)
+
+    def _fit_stochastic(self, problem: Problem, data: Represented) -> None:
+        rng = np.random.default_rng(self._draw_seed())
+        state = start_stochastic(data.rows, len(asked_classes(problem)))
+        before = state.coef.copy()
+        self.stop_reason_, self.n_iter_, change = "max_iter", 0, np.inf
+        deadline = self._settings(problem).deadline
+        with show_passes(self.verbose) as show:
+            for number in range(self.max_iter):
+                order = rng.permutation(len(problem.labels))
+                self._step(problem, data, state, order, len(problem.labels))
+                self.n_iter_ = number + 1
+                size = max(float(np.linalg.norm(state.coef)), 1e-300)
+                change = float(np.linalg.norm(state.coef - before)) / size
+                before = state.coef.copy()
+                if show:
+                    show(self.n_iter_, change)
+                if self.n_iter_ >= MIN_PASSES and change < 0.1 * self.tol:
+                    self.stop_reason_ = "converged"
+                    break
+                if deadline is not None and time.time() > deadline:
+                    self.stop_reason_ = "max_time"
+                    break
+        self.violation_ = change
+        self._model = data.make_model(stochastic_coefs(data.rows, state), state.extra)
+
+    def _step(
+        self,
+        problem: Problem,
+        data: Represented,
+        state: StochasticState,
+        order: NDArray[np.intp],
+        n_seen: int,
+    ) -> None:
+        stochastic_pass(
+            data.rows, order, problem.labels.astype(np.int64), asked_classes(problem),
+            problem.weights, state,
+            penalty=1.0 / (self.C * n_seen) if self.alpha is None else self.alpha,
+            delay=self.eta0, is_squared=self.loss == "squared_hinge",
+        )  # fmt: skip
+
+    def _restore(self, data: Represented, state: StochasticState) -> None:
+        """Start from the model there is."""
+        model = self._model
+        if isinstance(model, BinModel):
+            raise ValueError(
+                "kernel: a fit of the intersection kernel with a value for each bin cannot go on by "
+                "partial_fit; set rank to a number"
+            )
+        padded = np.zeros((*model.coef.shape[:2], data.rows.rank))
+        padded[:, :, : model.coef.shape[2]] = model.coef
+        set_stochastic(data.rows, state, padded.reshape(len(padded), -1))
+        state.extra[:] = data.restore_extra(model)
