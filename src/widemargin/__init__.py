@@ -20,13 +20,30 @@ _HOMES = {
 }
 _MODULES = ("datasets", "kernels", "plotting")
 
-__all__ = ["DCSVC", "KernelSVC", "__version__", "datasets", "kernels", "load", "plotting", "save"]
+__all__ = [
+    "DCSVC",
+    "LRSVC",
+    "AdditiveSVC",
+    "IntersectionSVC",
+    "KernelSVC",
+    "PowerMeanSVC",
+    "__version__",
+    "datasets",
+    "kernels",
+    "load",
+    "plotting",
+    "save",
+]
 
 if TYPE_CHECKING:
     from widemargin import datasets, kernels, plotting
+    from widemargin.estimators.additive_svc import AdditiveSVC
     from widemargin.estimators.dc_svc import DCSVC
+    from widemargin.estimators.intersection_svc import IntersectionSVC
     from widemargin.estimators.kernel_svc import KernelSVC
+    from widemargin.estimators.lr_svc import LRSVC
     from widemargin.estimators.persistence import load, save
+    from widemargin.estimators.power_mean_svc import PowerMeanSVC
 
 
 def __getattr__(name: str) -> Any:

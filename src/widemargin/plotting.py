@@ -4,7 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from widemargin.estimators.additive_base import AdditiveClassifier
 from widemargin.estimators.dc_svc import DCSVC
+from widemargin.validation import check_integer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -55,6 +57,101 @@ def plot_levels(model: DCSVC, X: Any = None, y: Any = None) -> "Figure":
         axis.spines[["top", "right"]].set_visible(False)
         axis.margins(x=0.12)
     return figure
+
+
+def plot_shapes(
+    model: AdditiveClassifier, X: Any = None, *, n_features: int = 6, classes: Any = None
+) -> "Figure":
+    """Draw the curves of an additive model: what each feature adds to the decision.
+
+    Parameters
+    ----------
+    model : AdditiveSVC, IntersectionSVC or PowerMeanSVC
+        A fitted classifier.
+    X : array-like or sparse matrix, optional
+        Data, such as those of training. They say which features matter most (the mean size of what
+        they add), where the average is, from which curves are then drawn, and how values are spread,
+        which is drawn underneath. Without data the features with the highest curves are shown.
+    n_features : int, default=6
+        Features to show.
+    classes : array-like, optional
+        With more than two classes: whose curves to show; all if not given.
+
+    Returns
+    -------
+    figure : matplotlib.figure.Figure
+        One panel for each feature, the most important first.
+    """
+    check_integer("n_features", n_features, low=1)
+    plt = _import_pyplot()
+    curves = model.shape_functions()
+    shown = _find_classes(model, classes)
+    heights = [np.atleast_2d(h)[shown] for _, h in curves]
+    centres = np.zeros((len(curves), len(shown)))
+    importance = np.array([np.ptp(h, axis=1).mean() for h in heights])
+    columns = None
+    if X is not None:
+        shares = np.asarray(model.explain(X))
+        shares = shares[:, None, :] if shares.ndim == 2 else shares
+        shares = shares[:, shown]
+        centres = shares.mean(axis=0).T
+        importance = np.abs(shares - shares.mean(axis=0)).mean(axis=(0, 1))
+        columns = np.asarray(X.toarray() if hasattr(X, "toarray") else X, np.float64)
+    top = np.argsort(-importance)[:n_features]
+    n_columns = min(3, len(top))
+    n_rows = -(-len(top) // n_columns)
+    figure, axes = plt.subplots(
+        n_rows, n_columns, figsize=(4.2 * n_columns, 3.0 * n_rows), layout="constrained",
+        squeeze=False, sharey=True,
+    )  # fmt: skip
+    names = getattr(model, "feature_names_in_", [f"feature {j}" for j in range(len(curves))])
+    colours = [BLUE] if len(shown) == 1 else plt.get_cmap("tab10").colors
+    for axis, j in zip(axes.ravel(), top, strict=False):
+        for k, label in enumerate(shown):
+            axis.plot(
+                curves[j][0], heights[j][k] - centres[j, k], color=colours[k % len(colours)], lw=2,
+                label=str(model.classes_[label if len(model.classes_) > 2 else 1]),
+            )  # fmt: skip
+        axis.axhline(0.0, color=GREY, lw=0.8, ls=":")
+        axis.set_title(str(names[j]), loc="left", fontsize=10)
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.tick_params(labelbottom=True, labelleft=True)
+        if columns is not None:
+            _draw_density(axis, columns[:, j])
+    for axis in axes.ravel()[len(top) :]:
+        axis.set_visible(False)
+    about = "the average" if X is not None else "zero"
+    towards = f" for {model.classes_[1]}" if len(model.classes_) == 2 else ""
+    figure.supylabel(f"adds to the score{towards} ({about} = 0)", fontsize=10)
+    if len(shown) > 1:
+        handles, labels = axes[0, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside right center", frameon=False, title="class")
+    return figure
+
+
+def _find_classes(model: AdditiveClassifier, classes: Any) -> list[int]:
+    """Positions of the decision functions to show."""
+    if len(model.classes_) == 2:
+        return [0]
+    if classes is None:
+        return list(range(len(model.classes_)))
+    found = [np.flatnonzero(model.classes_ == label) for label in classes]
+    if not found or any(len(f) == 0 for f in found):
+        raise ValueError(f"classes: {classes!r} are not among those of the model, {model.classes_}")
+    return [int(f[0]) for f in found]
+
+
+def _draw_density(axis: Any, values: Any) -> None:
+    """A histogram of the values along the lower edge."""
+    counts, edges = np.histogram(values, bins=40)
+    under = axis.twinx()
+    under.bar(
+        edges[:-1], counts, width=np.diff(edges), align="edge", color=ORANGE, alpha=0.35, zorder=0
+    )
+    under.set_ylim(0, 5.0 * max(counts.max(), 1))
+    under.axis("off")
+    axis.set_zorder(under.get_zorder() + 1)
+    axis.patch.set_visible(False)
 
 
 def _draw_line(axis: Any, at: Any, values: list[float], title: str, text: str = "{:,.5g}") -> None:

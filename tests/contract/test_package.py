@@ -15,7 +15,7 @@ SOURCE = Path(widemargin.__file__).parent
 LAYERS = [
     ["__init__", "parallel", "memory"],
     ["kernels"],
-    ["problem"],
+    ["problem", "tables"],
     ["validation", "datasets"],
     ["solvers"],
     ["progress"],

@@ -23,10 +23,12 @@ from widemargin.tables.quantiser import (
     measure_ranges,
     row_chunks,
 )
-from widemargin.tables.scalar import ScalarKernel, check_scalar_kernel, make_scalar_kernel
+from widemargin.tables.scalar import check_scalar_kernel, make_scalar_kernel
 from widemargin.tables.spectral import MAX_RANK, Spectrum, spectral_table
 from widemargin.validation import check_choice, check_integer, check_number
 
+#: Rank beyond which the intersection kernel is better off with a value for each bin.
+BINS_RANK = 8
 #: Bins on which a callable kernel is checked.
 CHECKED_BINS = 64
 
@@ -58,6 +60,9 @@ class AdditiveSVC(StochasticClassifier):
     binning : {"auto", "uniform", "sqrt", "quantile"}, default="auto"
         How bins are spaced between zero and the largest value of a feature; ``"sqrt"`` is finer near
         zero, and what ``"auto"`` takes for features that are not whole numbers.
+    scaling : {"max"} or None, default=None
+        ``"max"`` divides every feature by its largest value in training: a kernel for features in
+        different units, whose curves keep them. Not for callable kernels.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
         Loss of a point on the wrong side of its margin.
     solver : {"dual", "sgd"}, default="dual"
@@ -104,6 +109,8 @@ class AdditiveSVC(StochasticClassifier):
         Share of the kernel's trace that the table leaves out.
     feature_ranges_ : ndarray of shape (2, n_features)
         Smallest and largest values in training.
+    n_seen_, t_ : int
+        Rows seen by `fit` and `partial_fit`, and steps made, counting a visit to a row as one.
     n_iter_ : int or ndarray
         Passes for each function.
     stop_reason_ : str
@@ -133,6 +140,7 @@ class AdditiveSVC(StochasticClassifier):
         rank: int | str = "auto",
         n_bins: int = 256,
         binning: str = "auto",
+        scaling: str | None = None,
         loss: str = "squared_hinge",
         solver: str = "dual",
         multi_class: str = "ovr",
@@ -154,6 +162,7 @@ class AdditiveSVC(StochasticClassifier):
         self.rank = rank
         self.n_bins = n_bins
         self.binning = binning
+        self.scaling = scaling
         self.loss = loss
         self.solver = solver
         self.multi_class = multi_class
@@ -180,7 +189,13 @@ class AdditiveSVC(StochasticClassifier):
         if self.rank != "auto":
             check_integer("rank", self.rank, low=1)
         check_number("p", self.p) if self.p != -np.inf else None
-        make_scalar_kernel(self.kernel, self.p)
+        kernel = make_scalar_kernel(self.kernel, self.p)
+        if self.scaling is not None:
+            check_choice("scaling", self.scaling, ("max",))
+            if not kernel.is_homogeneous:
+                raise ValueError(
+                    "scaling: a callable kernel has its own idea of units; scale the features instead"
+                )
 
     def _needs_nonnegative(self) -> bool:
         return not callable(self.kernel) or isinstance(self.kernel, Kernel)
@@ -214,8 +229,8 @@ class AdditiveSVC(StochasticClassifier):
         return self
 
     def _fit(self, problem: Problem) -> None:
-        self._fit_quantiser(problem)
         self._keep_summary(problem)
+        self._fit_quantiser(problem)
         self._fit_codes(problem, self.quantiser_.encode(problem.X))
 
     def _fit_codes(self, problem: Problem, codes: Codes) -> None:
@@ -228,8 +243,7 @@ class AdditiveSVC(StochasticClassifier):
         if self.solver == "sgd":
             self._fit_stochastic(problem, data)
         else:
-            result = self._descend(problem, data.rows, data.norms)
-            self._model = data.make_model(result.coef, result.extra)
+            self._fit_dual(problem, data)
 
     def _prepare(self, problem: Problem) -> None:
         """Choose the bins and the table."""
@@ -249,7 +263,9 @@ class AdditiveSVC(StochasticClassifier):
 
     def _choose_table(self, problem: Problem, codes: Codes) -> None:
         kernel = make_scalar_kernel(self.kernel, self.p)
-        values, self._scale = grid_of(kernel, self.quantiser_)
+        # A homogeneous kernel has one table for all features, whose own ranges are factors on it. For
+        # any other kernel all features share a range.
+        values = self.quantiser_.grid if kernel.is_homogeneous else self.quantiser_.values(0)
         if not kernel.is_homogeneous:
             check_scalar_kernel(kernel, values[:: max(1, len(values) // CHECKED_BINS)])
         counts = code_counts(codes, self.quantiser_.n_bins, problem.sample_weights)
@@ -257,9 +273,18 @@ class AdditiveSVC(StochasticClassifier):
         spectrum = spectral_table(kernel, values, counts, rank)
         if rank is None and spectrum.rank > MAX_RANK:
             spectrum = spectral_table(kernel, values, counts, MAX_RANK)
-            if kernel.name == "intersection" and self.solver == "dual":
-                spectrum = Spectrum(spectrum.table, 0, 0.0)
+        takes_bins = kernel.name == "intersection" and self.solver == "dual"
+        if rank is None and spectrum.rank > BINS_RANK and takes_bins:
+            spectrum = Spectrum(spectrum.table, 0, 0.0)
         self._table, self.rank_, self.left_out_ = spectrum.table, spectrum.rank, spectrum.left_out
+
+    def _scales(self) -> NDArray[np.float64]:
+        """Factor on the kernel of each feature."""
+        if not make_scalar_kernel(self.kernel, self.p).is_homogeneous:
+            return np.ones(self.n_features_in_)
+        largest = self.feature_ranges_[1]
+        unit = np.where(largest > 0, largest, 1.0) if self.scaling == "max" else 1.0
+        return self.quantiser_.span / unit
 
     def _make_whole(self, problem: Problem, codes: Codes) -> Codes:
         """Codes of all values, if the zeros that sparse data leave out matter to the kernel."""
@@ -279,7 +304,7 @@ class AdditiveSVC(StochasticClassifier):
 
     def _represent_codes(self, problem: Problem, codes: Codes) -> "_Represented":
         return _Represented(
-            self.quantiser_, codes, self._table, self._scale, self.fit_intercept,
+            self.quantiser_, codes, self._table, self._scales(), self.fit_intercept,
             self._dtype(problem),
         )  # fmt: skip
 
@@ -287,10 +312,10 @@ class AdditiveSVC(StochasticClassifier):
         """The intersection kernel, with a value of each curve at each bin."""
         offsets = bin_offsets(codes)
         extra = constants(len(codes), self.fit_intercept)
-        levels = self.quantiser_.grid
-        rows = bin_rows(codes, offsets, levels, self._scale, extra, self._dtype(problem))
+        levels, scale = self.quantiser_.grid, self._scales()
+        rows = bin_rows(codes, offsets, levels, scale, extra, self._dtype(problem))
         norms = np.empty(len(codes))
-        sum_codes(rows, levels, self._scale, norms)
+        sum_codes(rows, levels, scale, norms)
         result = self._descend(problem, rows, norms + extra[0].shape[1])
         intercept = result.extra.sum(axis=1, dtype=np.float64)
         self._model = BinModel(self.quantiser_, offsets, result.coef, intercept)
@@ -349,19 +374,6 @@ def constants(n_rows: int, wanted: bool) -> tuple[NDArray[np.float64], NDArray[n
     """The extra number of every row that makes an intercept, or none."""
     ones = np.ones((n_rows, 1 if wanted else 0))
     return ones, ones
-
-
-def grid_of(
-    kernel: ScalarKernel, quantiser: Quantiser
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Values at which to take a kernel, and a factor for each feature.
-
-    A homogeneous kernel has one table for all features, whose own ranges are factors on it. For any
-    other kernel all features share a range.
-    """
-    if kernel.is_homogeneous:
-        return quantiser.grid, quantiser.span
-    return quantiser.values(0), np.ones(len(quantiser.span))
 
 
 def code_counts(codes: Codes, n_bins: int, weights: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -5,6 +5,7 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin.estimators.additive_state import LINEAR, export_linear, import_linear
 from widemargin.estimators.dc_state import export_clusters, import_clusters
 from widemargin.estimators.dc_svc import DCSVC
 from widemargin.estimators.kernel_svc import KernelSVC
@@ -12,7 +13,7 @@ from widemargin.estimators.state import export_state, import_state
 from widemargin.models.io import ModelFileError, read_model_file, write_model_file
 
 #: Estimators that can be saved, by the name their files carry.
-SAVEABLE: dict[str, type[KernelSVC] | type[DCSVC]] = {"KernelSVC": KernelSVC, "DCSVC": DCSVC}
+SAVEABLE: dict[str, type[Any]] = {"KernelSVC": KernelSVC, "DCSVC": DCSVC, **LINEAR}
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
@@ -31,11 +32,12 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     kind = type(model).__name__
     if SAVEABLE.get(kind) is not type(model):
         raise TypeError(
-            f"model: a {kind} cannot be saved; give a fitted {' or '.join(SAVEABLE)} (of a pipeline, "
+            f"model: a {kind} cannot be saved; give a fitted {', '.join(SAVEABLE)} (of a pipeline, "
             "save the last step)"
         )
     check_is_fitted(model)
-    meta, arrays = export_state(model)
+    is_linear = kind in LINEAR
+    meta, arrays = export_linear(model) if is_linear else export_state(model)
     if isinstance(model, DCSVC):
         more_meta, more_arrays = export_clusters(model)
         meta, arrays = meta | more_meta, arrays | more_arrays
@@ -62,6 +64,8 @@ def load(path: str | os.PathLike[str]) -> Any:
             f"widemargin does not know (written by {file.library_version:.40}); upgrade"
         )
     try:
+        if file.kind in LINEAR:
+            return import_linear(LINEAR[file.kind], file.meta, file.arrays)
         model = import_state(SAVEABLE[file.kind], file.meta, file.arrays)
         if isinstance(model, DCSVC):
             import_clusters(model, file.meta, file.arrays)

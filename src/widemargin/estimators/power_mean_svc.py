@@ -88,8 +88,8 @@ class PowerMeanSVC(StochasticClassifier):
         Anchors, in the unit of the features.
     coef_ : ndarray of shape (n_functions, n_features, n_anchors)
         Coefficients of the powers of ``ln(x / unit_ + offset)``.
-    n_seen_ : int
-        Rows seen by `fit` and `partial_fit`.
+    n_seen_, t_ : int
+        Rows seen by `fit` and `partial_fit`, and steps made, counting a visit to a row as one.
     unit_ : float
         The largest feature value in training if that is above one, else one.
     feature_ranges_ : ndarray of shape (2, n_features)
@@ -214,8 +214,7 @@ class PowerMeanSVC(StochasticClassifier):
         if self.solver == "sgd":
             self._fit_stochastic(problem, data)
         else:
-            result = self._descend(problem, data.rows, data.norms)
-            self._model = data.make_model(result.coef, result.extra)
+            self._fit_dual(problem, data)
         self._keep_summary(problem)
 
     def _represent(self, problem: Problem) -> "_Represented":

@@ -32,8 +32,8 @@ _MAX_DEGREE = 1000
 def export_state(model: ExactKernelClassifier) -> State:
     """Everything needed to predict and to fit again, as JSON values and arrays."""
     meta = {
-        "kernel": _kernel_meta(model.kernel_),
-        "params": {name: _plain(name, value) for name, value in _own_params(model).items()},
+        "kernel": kernel_meta(model.kernel_),
+        "params": {name: plain_value(name, value) for name, value in own_params(model).items()},
         "n_features": model.n_features_in_,
         "stop_reason": model.stop_reason_,
         "one_vs_one": model._one_vs_one,
@@ -42,7 +42,7 @@ def export_state(model: ExactKernelClassifier) -> State:
         name: np.atleast_1d(np.asarray(getattr(model, f"{name}_"), dtype))
         for name, dtype in _ARRAYS.items()
     }
-    arrays["classes"] = _storable_labels(model.classes_)
+    arrays["classes"] = storable_labels(model.classes_)
     if hasattr(model, "feature_names_in_"):
         arrays["feature_names"] = model.feature_names_in_.astype(str)
     if sparse.issparse(model.support_vectors_):
@@ -58,8 +58,8 @@ def import_state(
     """Rebuild a fitted estimator but for its predictor, checking that all parts fit together."""
     entries = {"params", "kernel", "n_features", "stop_reason", "one_vs_one"}
     require(entries <= set(meta), "entries are missing")
-    model = _build_estimator(cls, meta["params"])
-    kernel = _build_kernel(meta["kernel"])
+    model = build_estimator(cls, meta["params"])
+    kernel = build_kernel(meta["kernel"])
     require(type(meta["n_features"]) is int and meta["n_features"] > 0, "n_features is wrong")
     require(meta["stop_reason"] in STOP_REASONS, "stop_reason is wrong")
     parts = {name: _get_array(arrays, name, dtype) for name, dtype in _ARRAYS.items()}
@@ -68,11 +68,7 @@ def import_state(
     require(isinstance(meta["one_vs_one"], bool), "one_vs_one is wrong")
     _check_problems(len(parts["intercept"]), classes, meta["one_vs_one"])
     _check_shapes(parts, len(classes), vectors, kernel, meta["n_features"])
-    names = arrays.get("feature_names")
-    if names is not None:
-        require(names.dtype.kind == "U" and names.shape == (meta["n_features"],), "names are wrong")
-        model.feature_names_in_ = names.astype(object)
-    model.n_features_in_ = meta["n_features"]
+    restore_features(model, meta["n_features"], arrays)
     model.classes_ = classes
     model.kernel_ = kernel
     model.support_vectors_ = vectors
@@ -85,31 +81,45 @@ def import_state(
     return model
 
 
-def _own_params(model: ExactKernelClassifier) -> dict[str, Any]:
+def restore_features(model: Any, n_features: int, arrays: Mapping[str, Any]) -> None:
+    """Set number and names of the features."""
+    names = arrays.get("feature_names")
+    if names is not None:
+        require(names.dtype.kind == "U" and names.shape == (n_features,), "names are wrong")
+        model.feature_names_in_ = names.astype(object)
+    model.n_features_in_ = n_features
+
+
+def own_params(model: Any) -> dict[str, Any]:
+    """Parameters that a file keeps."""
     params: dict[str, Any] = model.get_params(deep=False)
-    del params["callback"]
+    params.pop("callback", None)
     return params
 
 
-def _plain(name: str, value: Any) -> Any:
+def plain_value(name: str, value: Any) -> Any:
     """A parameter as JSON value; dictionaries become lists of pairs to keep their key types."""
     if isinstance(value, Kernel):
-        return {"kernel": _kernel_meta(value)}
+        return {"kernel": kernel_meta(value)}
     if isinstance(value, Mapping):
-        return {"pairs": [[_plain(name, k), _plain(name, v)] for k, v in value.items()]}
+        return {"pairs": [[plain_value(name, k), plain_value(name, v)] for k, v in value.items()]}
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float) and math.isfinite(value):
         return value
+    if isinstance(value, float) and math.isinf(value):
+        # Has no place in JSON; texts do.
+        return {"float": repr(value)}
     raise ModelFileError(
         f"{name}={value!r} cannot be saved in a model file; set it to a number, a text or None "
         "before saving"
     )
 
 
-def _kernel_meta(kernel: Kernel) -> dict[str, Any]:
+def kernel_meta(kernel: Kernel) -> dict[str, Any]:
+    """A kernel as JSON values."""
     if isinstance(kernel, CallableKernel):
         raise ModelFileError(
             "a model with a callable kernel cannot be saved without running code on load; use a "
@@ -120,7 +130,8 @@ def _kernel_meta(kernel: Kernel) -> dict[str, Any]:
     return {"name": kernel.name, "params": params}
 
 
-def _storable_labels(classes: NDArray[Any]) -> NDArray[Any]:
+def storable_labels(classes: NDArray[Any]) -> NDArray[Any]:
+    """Labels of a type that files can hold."""
     if classes.dtype != object:
         return classes
     if all(isinstance(label, str) for label in classes):
@@ -130,7 +141,8 @@ def _storable_labels(classes: NDArray[Any]) -> NDArray[Any]:
     )
 
 
-def _build_estimator(cls: type[ExactKernelClassifier], params: Any) -> ExactKernelClassifier:
+def build_estimator(cls: type, params: Any) -> Any:
+    """Estimator with the parameters of a file."""
     require(isinstance(params, dict), "its parameters are wrong")
     known = set(cls().get_params(deep=False)) - {"callback"}
     require(set(params) == known, "its parameters are not those of the estimator")
@@ -138,8 +150,11 @@ def _build_estimator(cls: type[ExactKernelClassifier], params: Any) -> ExactKern
 
 
 def _revive(value: Any) -> Any:
+    if isinstance(value, dict) and set(value) == {"float"}:
+        require(value["float"] in ("inf", "-inf"), "a parameter is wrong")
+        return float(value["float"])
     if isinstance(value, dict) and set(value) == {"kernel"}:
-        return _build_kernel(value["kernel"])
+        return build_kernel(value["kernel"])
     if isinstance(value, dict) and set(value) == {"pairs"}:
         pairs = value["pairs"]
         fits = isinstance(pairs, list) and all(isinstance(p, list) and len(p) == 2 for p in pairs)
@@ -149,7 +164,8 @@ def _revive(value: Any) -> Any:
     return value
 
 
-def _build_kernel(meta: Any) -> Kernel:
+def build_kernel(meta: Any) -> Kernel:
+    """Kernel that `kernel_meta` described."""
     require(isinstance(meta, dict) and set(meta) == {"name", "params"}, "its kernel is wrong")
     cls = KERNELS.get(meta["name"]) if isinstance(meta["name"], str) else None
     require(cls is not None and isinstance(meta["params"], dict), "its kernel is not known")
@@ -183,9 +199,14 @@ def _get_array(arrays: Mapping[str, Any], name: str, dtype: type) -> NDArray[Any
     return array
 
 
-def _check_problems(n_problems: int, classes: Any, one_vs_one: bool) -> None:
+def check_classes(classes: Any) -> None:
+    """Refuse anything but at least two different labels."""
     require(classes is not None and classes.ndim == 1 and len(classes) >= 2, "classes are wrong")
     require(len(np.unique(classes)) == len(classes), "a class comes twice")
+
+
+def _check_problems(n_problems: int, classes: Any, one_vs_one: bool) -> None:
+    check_classes(classes)
     k = len(classes)
     expected = k * (k - 1) // 2 if one_vs_one else k
     require(n_problems == expected, "its problems do not match its classes")

@@ -69,19 +69,19 @@ class StochasticClassifier(HistogramClassifier):
         self._check_features(problem.X)
         if is_first:
             self.classes_ = problem.classes
-            self._prepare(problem)
             self._keep_summary(problem)
-            self.n_seen_ = 0
+            self._prepare(problem)
+            self.n_seen_ = self.t_ = 0
         data = self._represent(problem)
         state = start_stochastic(data.rows, len(asked_classes(problem)))
         if not is_first:
             self._restore(data, state)
-        # As if every row seen so far had been a step: later ones must not undo what is learned.
-        state.n_steps = self.n_seen_
+        # Steps get shorter all the time: these must not undo what others have learned.
+        state.n_steps = self.t_
         self.n_seen_ += len(problem.labels)
         order = np.random.default_rng(self._draw_seed()).permutation(len(problem.labels))
         self._step(problem, data, state, order, self.n_seen_)
-        self._model = data.make_model(stochastic_coefs(data.rows, state), state.extra)
+        self._finish(data, state)
         self.n_iter_, self.stop_reason_, self.violation_ = 1, "converged", 0.0
         return self
 
@@ -121,7 +121,16 @@ class StochasticClassifier(HistogramClassifier):
                     self.stop_reason_ = "max_time"
                     break
         self.violation_ = change
+        self._finish(data, state)
+
+    def _fit_dual(self, problem: Problem, data: Represented) -> None:
+        result = self._descend(problem, data.rows, data.norms)
+        self._model = data.make_model(result.coef, result.extra)
+        self.t_ = int(result.n_iter.max()) * len(problem.labels)
+
+    def _finish(self, data: Represented, state: StochasticState) -> None:
         self._model = data.make_model(stochastic_coefs(data.rows, state), state.extra)
+        self.t_ = state.n_steps
 
     def _step(
         self,
@@ -133,7 +142,7 @@ class StochasticClassifier(HistogramClassifier):
     ) -> None:
         stochastic_pass(
             data.rows, order, problem.labels.astype(np.int64), asked_classes(problem),
-            problem.weights, state,
+            problem.weights, data.norms, state,
             penalty=1.0 / (self.C * n_seen) if self.alpha is None else self.alpha,
             delay=self.eta0, is_squared=self.loss == "squared_hinge",
         )  # fmt: skip

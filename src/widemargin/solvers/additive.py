@@ -483,6 +483,7 @@ def stochastic_pass(
     labels: NDArray[np.int64],
     positives: NDArray[np.int64],
     weights: FloatArray,
+    norms: FloatArray,
     state: StochasticState,
     *,
     penalty: float,
@@ -494,7 +495,7 @@ def stochastic_pass(
     Minimises ``penalty / 2 |w|^2 + mean of weighted losses``. Updates ``state``.
     """
     state.n_steps = fast.stochastic_steps(
-        rows, order, labels, positives, weights, state.n_steps, penalty, delay, is_squared,
+        rows, order, labels, positives, weights, norms, state.n_steps, penalty, delay, is_squared,
         state.scales, state.coef, state.extra,
     )  # fmt: skip
     # Scales fall like 1 / t: bring them back before digits get lost.

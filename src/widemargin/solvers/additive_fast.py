@@ -411,10 +411,13 @@ def add_rows(rows, labels, positives, alpha, coef, extra_coef):
 
 @jit
 def stochastic_steps(
-    rows, order, labels, positives, weights, step_count, penalty, delay, is_squared, scales, coef,
-    extra_coef,
+    rows, order, labels, positives, weights, norms, step_count, penalty, delay, is_squared, scales,
+    coef, extra_coef,
 ):  # fmt: skip
     """Stochastic subgradient steps ``1 / (penalty (t + delay))`` on the rows ``order``.
+
+    The slope of the squared hinge loss is taken at the end of the step, where it is smaller: first
+    steps are long, and would overshoot without bound.
 
     Coefficients are kept divided by ``scales``, one for each class, so that shrinking all of them is
     one multiplication. Returns the number of steps so far.
@@ -437,7 +440,9 @@ def stochastic_steps(
             scales[k] *= 1.0 - rate * penalty
             deltas[k] = 0.0
             if shortfall > 0.0:
-                slope = 2.0 * shortfall if is_squared else 1.0
+                slope = 1.0
+                if is_squared:
+                    slope = 2.0 * shortfall / (1.0 + 2.0 * rate * weights[i] * norms[i])
                 deltas[k] = rate * weights[i] * slope * sign / scales[k]
                 has_moved = True
         if has_moved:

@@ -1,0 +1,106 @@
+"""LRSVC against a linear machine on Nystrom's features."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+from sklearn.svm import LinearSVC
+
+from tests.reference import kernels as reference
+from widemargin import LRSVC
+
+TIGHT = {"tol": 1e-8, "max_iter": 100_000, "random_state": 0}
+
+
+def nystrom(kernel, anchors):
+    values, vectors = np.linalg.eigh(kernel(anchors, anchors))
+    return lambda X: kernel(X, anchors) @ (vectors / np.sqrt(values))
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("as_sparse", [False, True])
+def test_it_is_a_linear_machine_on_nystrom_features(digits, loss, as_sparse):
+    X, y = digits
+    X, y, Z = X[:300], y[:300], X[300:500]
+    anchors = X[:30]
+    features = nystrom(lambda A, B: reference.rbf(A, B, gamma=0.1), anchors)
+    form = sparse.csr_matrix if as_sparse else np.asarray
+    model = LRSVC(gamma=0.1, anchors=form(anchors), loss=loss, **TIGHT).fit(form(X), y)
+    linear = LinearSVC(loss=loss, fit_intercept=False, tol=1e-9, max_iter=10**6)
+    linear.fit(features(X), y)
+    assert_allclose(
+        model.decision_function(form(Z)), linear.decision_function(features(Z)), atol=1e-5
+    )
+    # The coefficients belong to the kernel's values at the anchors.
+    K = reference.rbf(Z, anchors, gamma=0.1)
+    assert_allclose(K @ model.coef_.T, model.decision_function(form(Z)), atol=1e-6)
+
+
+@pytest.mark.parametrize("anchors", ["kmeans", "random"])
+def test_chosen_anchors(digits, anchors):
+    X, y = digits
+    model = LRSVC(C=10.0, anchors=anchors, random_state=0).fit(X[:1000], y[:1000])
+    assert model.anchors_.shape == (100, 64)
+    assert model.score(X[1000:], y[1000:]) > 0.93
+
+
+def test_many_anchors_take_float32_tiles(digits):
+    X, y = digits
+    model = LRSVC(C=10.0, n_anchors=300, random_state=0).fit(X[:1000], y[:1000])
+    assert model.score(X[1000:], y[1000:]) > 0.94
+
+
+def test_coinciding_anchors_are_one(digits):
+    X, y = digits
+    X, y = X[:300], y[:300]
+    once = LRSVC(anchors=X[:20], gamma=0.1, **TIGHT).fit(X, y)
+    twice = LRSVC(anchors=np.vstack([X[:20], X[:20]]), gamma=0.1, **TIGHT).fit(X, y)
+    assert_allclose(twice.decision_function(X), once.decision_function(X), atol=1e-4)
+
+
+def test_symmetric_explanatory_variables_are_nystrom(digits):
+    X, y = digits
+    X, y = X[:200], y[:200] % 2
+    anchors = X[:15]
+    own = LRSVC(
+        gamma=0.1, anchors=anchors, explanatory=lambda A: reference.rbf(A, anchors, gamma=0.1),
+        **TIGHT,
+    ).fit(X, y)  # fmt: skip
+    plain = LRSVC(gamma=0.1, anchors=anchors, **TIGHT).fit(X, y)
+    assert_allclose(own.decision_function(X), plain.decision_function(X), atol=2e-3)
+
+
+def test_other_explanatory_variables(digits):
+    X, y = digits
+    anchors = X[:60]
+
+    def explanatory(A):
+        return np.hstack([np.ones((len(A), 1)), reference.rbf(A, anchors[:40], gamma=0.1)])
+
+    model = LRSVC(gamma=0.1, anchors=anchors, explanatory=explanatory, random_state=0)
+    model.fit(X[:1000], y[:1000])
+    assert model.coef_.shape == (10, 41)
+    assert model.score(X[1000:], y[1000:]) > 0.85
+
+
+def test_histogram_kernels_need_histograms(digits):
+    X, y = digits
+    assert LRSVC(kernel="chi2", random_state=0).fit(X, y).score(X, y) > 0.9
+    with pytest.raises(ValueError, match="Negative values in data X"):
+        LRSVC(kernel="chi2").fit(X - 0.5, y)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"n_anchors": 0}, "n_anchors: must be"),
+        ({"anchors": "grid"}, "anchors: must be one of"),
+        ({"anchors": np.zeros((3, 2))}, r"anchors: give an array of shape \(n_anchors, 64\)"),
+        ({"kernel": "precomputed"}, "kernel: anchors need a kernel"),
+        ({"explanatory": 3}, "explanatory: must be a function"),
+        ({"explanatory": lambda X: X[:1]}, "explanatory: must return finite numbers"),
+    ],
+)
+def test_bad_parameters(digits, params, message):
+    with pytest.raises(ValueError, match=message):
+        LRSVC(**params).fit(*digits)

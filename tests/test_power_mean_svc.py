@@ -1,0 +1,156 @@
+"""PowerMeanSVC against the formulas of the paper."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+
+from tests.reference import additive as reference
+from widemargin import AdditiveSVC, PowerMeanSVC
+
+ANCHORS = (0.01, 0.06, 0.75)
+
+
+def by_hand(model, X, y, Z):
+    """Decisions from the dual coefficients with the kernel of Eq. 39."""
+    alpha = model._warm_state[1][:, 0]
+    anchors = model.anchors_ / model.unit_
+    scaled, queries = X / model.unit_, Z / model.unit_
+    K = reference.sum_over_features(
+        lambda q, x: reference.regression_kernel(*np.broadcast_arrays(q, x), anchors, 0.05, model.p),
+        queries, scaled,
+    )  # fmt: skip
+    return model.unit_ * K @ (alpha * np.where(y == 1, 1, -1))
+
+
+@pytest.mark.parametrize("as_sparse", [False, True])
+@pytest.mark.parametrize("lut", [False, True])
+@pytest.mark.parametrize("p", [-1.0, -8.0, 0.0, -np.inf])
+def test_decisions_are_those_of_equation_39(p, lut, as_sparse):
+    rng = np.random.default_rng(0)
+    grid = np.linspace(0, 1, 1000)
+    X = grid[rng.integers(0, 1000, (150, 5))] * (rng.random((150, 5)) < 0.7)
+    y = (X[:, 0] + X[:, 1] > 0.7).astype(int)
+    form = sparse.csr_matrix if as_sparse else np.asarray
+    model = PowerMeanSVC(C=1.0, p=p, lut=lut, tol=0.01, warm_start=True, random_state=0)
+    model.fit(form(X), y)
+    assert_allclose(model.decision_function(form(X)), by_hand(model, X, y, X), atol=1e-6)
+    assert model.coef_.shape == (1, 5, 3)
+    assert_allclose(model.anchors_, ANCHORS)
+
+
+@pytest.mark.parametrize("n_anchors", [3, 5])
+def test_chebyshev_anchors(digits, n_anchors):
+    X, y = digits
+    model = PowerMeanSVC(C=0.1, n_anchors=n_anchors, anchors="chebyshev", random_state=0)
+    model.fit(X[:1000], y[:1000])
+    assert model.coef_.shape == (10, 64, n_anchors)
+    assert model.score(X[1000:], y[1000:]) > 0.9
+    assert_allclose(PowerMeanSVC(n_anchors=5).fit(X, y).anchors_,
+                    PowerMeanSVC(n_anchors=5, anchors="chebyshev").fit(X, y).anchors_)  # fmt: skip
+
+
+def test_tables_hardly_change_the_answer(digits):
+    X, y = digits
+    X = X + 0.0001 * np.random.default_rng(0).random(X.shape)
+    exact, table = (
+        PowerMeanSVC(C=0.1, lut=lut, random_state=0).fit(X[:1000], y[:1000]) for lut in (False, True)
+    )
+    assert np.mean(exact.predict(X[1000:]) == table.predict(X[1000:])) > 0.98
+
+
+def test_it_is_near_the_exact_additive_machine(digits):
+    X, y = digits
+    near = PowerMeanSVC(C=0.1, random_state=0).fit(X[:1000], y[:1000])
+    exact = AdditiveSVC(C=0.1, loss="hinge", fit_intercept=False, random_state=0)
+    exact.fit(X[:1000], y[:1000])
+    assert np.mean(near.predict(X[1000:]) == exact.predict(X[1000:])) > 0.95
+
+
+def test_larger_features_are_divided_by_the_largest(digits):
+    X, y = digits
+    small = PowerMeanSVC(C=0.16, tol=1e-6, random_state=0, max_iter=10_000).fit(X[:150], y[:150])
+    large = PowerMeanSVC(C=0.01, tol=1e-6, random_state=0, max_iter=10_000)
+    large.fit(16 * X[:150], y[:150])
+    assert large.unit_ == 16.0
+    assert np.mean(large.predict(16 * X) == small.predict(X)) > 0.97
+
+
+@pytest.mark.parametrize("as_sparse", [False, True])
+def test_stochastic_descent(digits, as_sparse):
+    X, y = digits
+    form = sparse.csr_matrix if as_sparse else np.asarray
+    model = PowerMeanSVC(C=0.1, solver="sgd", random_state=0).fit(form(X[:1000]), y[:1000])
+    assert model.score(form(X[1000:]), y[1000:]) > 0.9
+    before = model.decision_function(form(X[1000:]))
+    model.partial_fit(form(X[:5]), y[:5])
+    after = model.decision_function(form(X[1000:]))
+    # Five more rows change little of what a thousand have taught.
+    assert 0 < np.abs(after - before).max() < 0.5
+    assert model.n_seen_ == 1005
+
+
+def test_sparse_and_dense_steps_agree(digits):
+    X, y = digits
+    decisions = []
+    for form in (np.asarray, sparse.csr_matrix):
+        model = PowerMeanSVC(C=0.1, random_state=0)
+        for start in (0, 300):
+            part = slice(start, start + 300)
+            model.partial_fit(form(X[part]), y[part], classes=np.arange(10))
+        decisions.append(model.decision_function(X))
+    assert_allclose(decisions[0], decisions[1], rtol=1e-2, atol=2e-2)
+
+
+def test_the_shift_at_zero_is_a_number_not_a_hole():
+    """A kernel that is not zero at zero: sparse and dense data must still agree."""
+    rng = np.random.default_rng(0)
+    X = rng.random((120, 4)) * (rng.random((120, 4)) < 0.5)
+    y = (X[:, 0] > X[:, 1]).astype(int)
+    both = [
+        PowerMeanSVC(C=1.0, kernel=lambda x, z: np.minimum(x, z) + 0.3, random_state=0)
+        .fit(form(X), y)
+        .decision_function(form(X))
+        for form in (np.asarray, sparse.csr_matrix)
+    ]
+    assert_allclose(both[0], both[1], atol=1e-6)
+
+
+def test_divergence_is_reported_and_the_best_kept():
+    rng = np.random.default_rng(0)
+    X = rng.random((400, 30)) ** 8
+    y = (X[:, 0] > X[:, 1]).astype(int)
+    model = PowerMeanSVC(
+        C=1e4, p=-np.inf, n_anchors=8, anchors=np.linspace(0.9, 1.0, 8), max_iter=200, random_state=0
+    )
+    with pytest.warns(ConvergenceWarning, match="diverged|max_iter"):
+        model.fit(X, y)
+    assert model.stop_reason_ in ("diverged", "max_iter")
+    assert np.isfinite(model.coef_).all()
+    assert np.isfinite(model.violation_)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"p": 1.0}, "p: a power mean is a kernel for p <= 0"),
+        ({"n_anchors": 1}, "n_anchors: must be"),
+        ({"anchors": "random"}, "anchors: must be one of"),
+        ({"anchors": [0.1, 0.1, 0.5]}, "anchors: give n_anchors=3 different numbers"),
+        ({"anchors": [0.1, 0.5]}, "anchors: give n_anchors=3 different numbers"),
+        ({"offset": 0.0}, "offset: must be greater"),
+        ({"solver": "dual"}, "solver: must be one of"),
+        ({"alpha": 0.0}, "alpha: must be greater"),
+        ({"kernel": "rbf"}, "kernel: 'rbf' is not additive"),
+    ],
+)
+def test_bad_parameters(digits, params, message):
+    with pytest.raises(ValueError, match=message):
+        PowerMeanSVC(**params).fit(*digits)
+
+
+def test_negative_features_are_named(digits):
+    X, y = digits
+    with pytest.raises(ValueError, match="column 0"):
+        PowerMeanSVC().fit(X - 0.1, y)
