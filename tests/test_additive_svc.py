@@ -36,9 +36,9 @@ def counts(digits):
 def test_high_rank_is_the_exact_kernel(counts, kernel):
     X, y, Z, _ = counts
     model = AdditiveSVC(C=0.01, kernel=kernel, rank=16, loss="hinge", fit_intercept=False, **TIGHT)
-    exact = KernelSVC(
-        C=0.01, kernel=kernel, multi_class="ovr", fit_intercept=False, tol=1e-6
-    ).fit(X, y)
+    exact = KernelSVC(C=0.01, kernel=kernel, multi_class="ovr", fit_intercept=False, tol=1e-6).fit(
+        X, y
+    )
     model.fit(X, y)
     assert_allclose(model.decision_function(Z), exact.decision_function(Z), atol=5e-4)
 
@@ -185,8 +185,22 @@ def test_pieces_may_be_learned_one_by_one(digits):
         model.partial_fit(X[:2], [11, 1])
     with pytest.raises(ValueError, match="classes: the first call"):
         AdditiveSVC().partial_fit(X, y)
-    with pytest.raises(ValueError, match="rank: partial_fit needs tables"):
-        AdditiveSVC(kernel="intersection").partial_fit(X * 1.01, y, classes=np.arange(10))
+
+
+def test_bins_may_be_learned_one_by_one(digits):
+    X, y = digits
+    X = X * 1.01
+    model = AdditiveSVC(C=0.1, kernel="intersection", random_state=0)
+    for _ in range(5):
+        for start in range(0, 1000, 250):
+            part = slice(start, start + 250)
+            model.partial_fit(X[part], y[part], classes=np.arange(10))
+    assert model.rank_ == 0
+    assert model.score(X[1000:], y[1000:]) > 0.85
+    fitted = AdditiveSVC(C=0.1, kernel="intersection", random_state=0).fit(X[:1000], y[:1000])
+    before = fitted.decision_function(X)
+    fitted.partial_fit(X[:3], y[:3])
+    assert 0 < np.abs(fitted.decision_function(X) - before).max() < 0.5
 
 
 @pytest.mark.parametrize("as_sparse", [False, True])
@@ -352,5 +366,3 @@ def test_stopping_early_warns(digits):
 def test_progress_is_shown(digits, capsys):
     AdditiveSVC(verbose=2, n_jobs=1, max_iter=1000).fit(*digits)
     assert "[widemargin] pass 1  violation" in capsys.readouterr().err
-
-

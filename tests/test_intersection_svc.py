@@ -68,7 +68,9 @@ def test_real_numbers_are_quantised_as_in_the_paper():
     assert_array_equal(model.quantiser_.encode(X).values.reshape(X.shape), codes)
     expected = linear(reference.unary(codes, 20), y, C=0.01)
     assert_allclose(
-        model.decision_function(X), expected.decision_function(reference.unary(codes, 20)), atol=2e-5
+        model.decision_function(X),
+        expected.decision_function(reference.unary(codes, 20)),
+        atol=2e-5,
     )
 
 

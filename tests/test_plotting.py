@@ -3,10 +3,13 @@
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
+from numpy.testing import assert_allclose
 from sklearn.datasets import make_moons
 
-from widemargin import DCSVC, plotting
+from widemargin import DCSVC, AdditiveSVC, IntersectionSVC, plotting
+from widemargin.plotting import plot_shapes
 
 matplotlib = pytest.importorskip("matplotlib", reason="needs the extra 'plot'")
 matplotlib.use("Agg")
@@ -46,3 +49,30 @@ def test_missing_matplotlib(fitted, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r"widemargin\[plot\]"):
         plotting.plot_levels(fitted[0])
+
+
+def test_shapes_show_the_features_that_matter(digits):
+    X, y = digits
+    frame = pd.DataFrame(X, columns=[f"pixel {j}" for j in range(64)])
+    model = AdditiveSVC(random_state=0).fit(frame, y == 3)
+    figure = plot_shapes(model, frame, n_features=4)
+    panels = [axis for axis in figure.axes if axis.get_title(loc="left")]
+    shares = np.abs(model.explain(frame) - model.explain(frame).mean(axis=0)).mean(axis=0)
+    expected = [f"pixel {j}" for j in np.argsort(-shares)[:4]]
+    assert [axis.get_title(loc="left") for axis in panels] == expected
+    values, heights = panels[0].lines[0].get_data()
+    j = int(expected[0].split()[1])
+    assert_allclose(values, model.shape_functions()[j][0])
+    assert_allclose(heights, model.shape_functions()[j][1] - model.explain(frame)[:, j].mean())
+
+
+def test_shapes_of_several_classes(digits):
+    X, y = digits
+    model = IntersectionSVC(random_state=0).fit(X, y)
+    figure = plot_shapes(model, n_features=5, classes=[3, 8])
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["3", "8"]
+    assert len(figure.axes[0].lines) == 3
+    with pytest.raises(ValueError, match=r"classes: .* are not among"):
+        plot_shapes(model, classes=[11])
+    with pytest.raises(ValueError, match="n_features: must be"):
+        plot_shapes(model, n_features=0)

@@ -55,7 +55,8 @@ def test_tables_hardly_change_the_answer(digits):
     X, y = digits
     X = X + 0.0001 * np.random.default_rng(0).random(X.shape)
     exact, table = (
-        PowerMeanSVC(C=0.1, lut=lut, random_state=0).fit(X[:1000], y[:1000]) for lut in (False, True)
+        PowerMeanSVC(C=0.1, lut=lut, random_state=0).fit(X[:1000], y[:1000])
+        for lut in (False, True)
     )
     assert np.mean(exact.predict(X[1000:]) == table.predict(X[1000:])) > 0.98
 
@@ -122,7 +123,12 @@ def test_divergence_is_reported_and_the_best_kept():
     X = rng.random((400, 30)) ** 8
     y = (X[:, 0] > X[:, 1]).astype(int)
     model = PowerMeanSVC(
-        C=1e4, p=-np.inf, n_anchors=8, anchors=np.linspace(0.9, 1.0, 8), max_iter=200, random_state=0
+        C=1e4,
+        p=-np.inf,
+        n_anchors=8,
+        anchors=np.linspace(0.9, 1.0, 8),
+        max_iter=200,
+        random_state=0,
     )
     with pytest.warns(ConvergenceWarning, match="diverged|max_iter"):
         model.fit(X, y)

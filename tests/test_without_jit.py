@@ -12,9 +12,9 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from widemargin import DCSVC, KernelSVC
+from widemargin import DCSVC, LRSVC, AdditiveSVC, IntersectionSVC, KernelSVC, PowerMeanSVC
 from widemargin.kernels import tiles_fast
-from widemargin.solvers import box_qp, box_qp_fast, working
+from widemargin.solvers import additive, box_qp, box_qp_fast, working
 
 #: Tiles so small that thirty rows cross their borders; constants of compiled code cannot change.
 TINY_TILES = {
@@ -52,6 +52,22 @@ MODELS = {
     "precomputed": {"kernel": "precomputed"},
 }
 
+#: With data that are dense or sparse.
+LINEAR_MODELS = {
+    "additive": AdditiveSVC(),
+    "additive hinge": AdditiveSVC(loss="hinge", fit_intercept=False),
+    "additive rank 6": AdditiveSVC(rank=6),
+    "additive bins": AdditiveSVC(kernel="intersection"),
+    "additive quantiles": AdditiveSVC(binning="quantile", n_bins=300),
+    "stochastic": AdditiveSVC(solver="sgd", max_iter=5),
+    "power mean": PowerMeanSVC(C=1.0),
+    "power mean table": PowerMeanSVC(C=1.0, lut=True),
+    "intersection": IntersectionSVC(),
+    "intersection primal": IntersectionSVC(solver="primal"),
+    "intersection at once": IntersectionSVC(multi_class="crammer_singer"),
+    "regression": LRSVC(n_anchors=5),
+}
+
 
 def fit_models():
     """Decisions of every model on thirty training rows of three classes."""
@@ -71,6 +87,10 @@ def fit_models():
             tol=1e-5, n_jobs=1, gamma=0.5, n_clusters=3, n_levels=1, stop_level=1, combine=combine
         )
         decisions[combine] = model.fit(dense, y).decision_function(dense)
+    for name, model in LINEAR_MODELS.items():
+        for kind, X in (("dense", dense), ("sparse", sparse.csr_matrix(few))):
+            model.set_params(random_state=0, n_jobs=1).fit(X, y)
+            decisions[f"{name} {kind}"] = model.decision_function(X)
     return decisions
 
 
@@ -80,7 +100,7 @@ def shrink(module, sizes, set_size=setattr):
         set_size(module, name, size)
 
 
-@pytest.mark.filterwarnings("ignore:KernelSVC stopped before convergence")
+@pytest.mark.filterwarnings("ignore:.* stopped before convergence")
 def test_compiled_and_plain_loops_agree(tmp_path, monkeypatch):
     path = tmp_path / "decisions.npz"
     environment = os.environ | {
@@ -103,6 +123,8 @@ def test_compiled_and_plain_loops_agree(tmp_path, monkeypatch):
 if __name__ == "__main__":
     shrink(tiles_fast, TINY_TILES)
     shrink(box_qp_fast, TINY_BLOCKS)
+    # Plain Python need not be so exact.
+    shrink(additive, {"SMALL_PASSES": 300})
     for module, sizes in TINY_SIZES.items():
         shrink(module, sizes)
     np.savez(sys.argv[1], **fit_models())

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin.estimators.chunks import collect_chunks
-from widemargin.estimators.stochastic import StochasticClassifier
+from widemargin.estimators.stochastic import Represented, StochasticClassifier, pad_rank
 from widemargin.kernels import Kernel
 from widemargin.models.additive import BinEncoder, BinModel, TableModel, bin_offsets
 from widemargin.problem import Problem
@@ -236,10 +236,7 @@ class AdditiveSVC(StochasticClassifier):
     def _fit_codes(self, problem: Problem, codes: Codes) -> None:
         self._choose_table(problem, codes)
         self.n_seen_ = len(problem.labels)
-        if self.rank_ == 0:
-            self._fit_bins(problem, codes)
-            return
-        data = self._represent_codes(problem, self._make_whole(problem, codes))
+        data = self._represent_codes(problem, codes, bin_offsets(codes))
         if self.solver == "sgd":
             self._fit_stochastic(problem, data)
         else:
@@ -273,8 +270,7 @@ class AdditiveSVC(StochasticClassifier):
         spectrum = spectral_table(kernel, values, counts, rank)
         if rank is None and spectrum.rank > MAX_RANK:
             spectrum = spectral_table(kernel, values, counts, MAX_RANK)
-        takes_bins = kernel.name == "intersection" and self.solver == "dual"
-        if rank is None and spectrum.rank > BINS_RANK and takes_bins:
+        if rank is None and spectrum.rank > BINS_RANK and kernel.name == "intersection":
             spectrum = Spectrum(spectrum.table, 0, 0.0)
         self._table, self.rank_, self.left_out_ = spectrum.table, spectrum.rank, spectrum.left_out
 
@@ -293,32 +289,21 @@ class AdditiveSVC(StochasticClassifier):
             return self.quantiser_.encode(problem.X.toarray())
         return codes
 
-    def _represent(self, problem: Problem) -> "_Represented":
-        if self.rank_ == 0:
-            raise ValueError(
-                "rank: partial_fit needs tables, and the intersection kernel has a value for each "
-                "bin with rank='auto'; set rank to a number such as 16"
-            )
+    def _represent(self, problem: Problem) -> Represented:
         codes = self.quantiser_.encode(problem.X)
-        return self._represent_codes(problem, self._make_whole(problem, codes))
+        # Later rows may have larger codes than these.
+        offsets = np.arange(codes.n_features + 1) * self.quantiser_.n_bins
+        return self._represent_codes(problem, codes, offsets)
 
-    def _represent_codes(self, problem: Problem, codes: Codes) -> "_Represented":
-        return _Represented(
-            self.quantiser_, codes, self._table, self._scales(), self.fit_intercept,
-            self._dtype(problem),
-        )  # fmt: skip
-
-    def _fit_bins(self, problem: Problem, codes: Codes) -> None:
-        """The intersection kernel, with a value of each curve at each bin."""
-        offsets = bin_offsets(codes)
-        extra = constants(len(codes), self.fit_intercept)
-        levels, scale = self.quantiser_.grid, self._scales()
-        rows = bin_rows(codes, offsets, levels, scale, extra, self._dtype(problem))
-        norms = np.empty(len(codes))
-        sum_codes(rows, levels, scale, norms)
-        result = self._descend(problem, rows, norms + extra[0].shape[1])
-        intercept = result.extra.sum(axis=1, dtype=np.float64)
-        self._model = BinModel(self.quantiser_, offsets, result.coef, intercept)
+    def _represent_codes(
+        self, problem: Problem, codes: Codes, offsets: NDArray[np.int64]
+    ) -> Represented:
+        extra, dtype = constants(len(codes), self.fit_intercept), self._dtype(problem)
+        if self.rank_ == 0:
+            return _Binned(self.quantiser_, codes, offsets, self._scales(), extra, dtype)
+        codes = self._make_whole(problem, codes)
+        encoder = BinEncoder(self.quantiser_, self._table)
+        return _Tabled(encoder, codes, self._scales(), extra, dtype)
 
     @property
     def tables_(self) -> NDArray[np.float64]:
@@ -340,23 +325,16 @@ class AdditiveSVC(StochasticClassifier):
         return self._model.intercept
 
 
-class _Represented:
+class _Tabled:
     """Data as codes with a spectral table."""
 
     def __init__(
-        self,
-        quantiser: Quantiser,
-        codes: Codes,
-        table: NDArray[np.float64],
-        scale: NDArray[np.float64],
-        has_intercept: bool,
-        dtype: type,
+        self, encoder: BinEncoder, codes: Codes, scale: NDArray[np.float64], extra: Any, dtype: type
     ) -> None:
-        self.encoder = BinEncoder(quantiser, table)
-        extra = constants(len(codes), has_intercept)
-        self.rows = table_rows(codes, table, None, scale, extra, dtype)
+        self.encoder = encoder
+        self.rows = table_rows(codes, encoder.table, None, scale, extra, dtype)
         self.norms = np.empty(len(codes))
-        sum_codes(self.rows, np.square(table).sum(axis=1), scale, self.norms)
+        sum_codes(self.rows, np.square(encoder.table).sum(axis=1), scale, self.norms)
         self.norms += extra[0].shape[1]
 
     def make_model(self, coef: NDArray[Any], extra: NDArray[Any]) -> TableModel:
@@ -365,9 +343,39 @@ class _Represented:
         intercept = extra.sum(axis=1, dtype=np.float64)
         return TableModel(self.encoder, np.ascontiguousarray(shaped, np.float64), intercept)
 
-    def restore_extra(self, model: TableModel) -> NDArray[np.float64]:
-        """The intercept, if there is one."""
-        return np.repeat(model.intercept[:, None], self.rows.n_extra, axis=1)
+    def take_apart(self, model: TableModel) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Coefficients of a model, and its intercept if there is one."""
+        extra = np.repeat(model.intercept[:, None], self.rows.n_extra, axis=1)
+        return pad_rank(model.coef, self.rows.rank), extra
+
+
+class _Binned:
+    """Data as codes for the intersection kernel, with a value of each curve at each bin."""
+
+    def __init__(
+        self,
+        quantiser: Quantiser,
+        codes: Codes,
+        offsets: NDArray[np.int64],
+        scale: NDArray[np.float64],
+        extra: Any,
+        dtype: type,
+    ) -> None:
+        self.quantiser = quantiser
+        self.rows = bin_rows(codes, offsets, quantiser.grid, scale, extra, dtype)
+        self.norms = np.empty(len(codes))
+        sum_codes(self.rows, quantiser.grid, scale, self.norms)
+        self.norms += extra[0].shape[1]
+
+    def make_model(self, coef: NDArray[Any], extra: NDArray[Any]) -> BinModel:
+        """Model with these curves."""
+        intercept = extra.sum(axis=1, dtype=np.float64)
+        return BinModel(self.quantiser, self.rows.offsets, coef, intercept)
+
+    def take_apart(self, model: BinModel) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Curves of a model, and its intercept if there is one."""
+        extra = np.repeat(model.intercept[:, None], self.rows.n_extra, axis=1)
+        return model.full_curves().reshape(len(model.curves), -1), extra
 
 
 def constants(n_rows: int, wanted: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from widemargin.estimators.stochastic import StochasticClassifier
+from widemargin.estimators.stochastic import StochasticClassifier, pad_rank
 from widemargin.models.additive import (
     BinEncoder,
     LogEncoder,
@@ -278,12 +278,12 @@ class _Represented:
         sum_codes(self.rows, diag, ones, self.norms)
         self.norms += base
 
-    def restore_extra(self, model: TableModel) -> NDArray[np.float64]:
-        """What zeros add to a decision; nothing of it is due to rows yet."""
+    def take_apart(self, model: TableModel) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Coefficients of a model, and what zeros add to it; nothing of that is due to rows yet."""
         extra = np.zeros((len(model.coef), self.rows.n_extra))
         if self.zero_write is not None:
             extra[:, 1] = (model.coef @ self.zero_read).sum(axis=1)
-        return extra
+        return pad_rank(model.coef, self.rows.rank), extra
 
     def make_model(self, coef: NDArray[Any], extra: NDArray[Any]) -> TableModel:
         """Model with these coefficients."""

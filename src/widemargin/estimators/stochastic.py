@@ -31,11 +31,11 @@ class Represented(Protocol):
     rows: Rows
     norms: NDArray[np.float64]
 
-    def make_model(self, coef: NDArray[Any], extra: NDArray[Any]) -> TableModel:
+    def make_model(self, coef: NDArray[Any], extra: NDArray[Any]) -> TableModel | BinModel:
         """Model with these coefficients."""
 
-    def restore_extra(self, model: TableModel) -> NDArray[np.float64]:
-        """Coefficients of the extra numbers that belong to a model."""
+    def take_apart(self, model: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Coefficients of a model, and of its extra numbers."""
 
 
 class StochasticClassifier(HistogramClassifier):
@@ -75,7 +75,8 @@ class StochasticClassifier(HistogramClassifier):
         data = self._represent(problem)
         state = start_stochastic(data.rows, len(asked_classes(problem)))
         if not is_first:
-            self._restore(data, state)
+            coef, state.extra[:] = data.take_apart(self._model)
+            set_stochastic(data.rows, state, coef)
         # Steps get shorter all the time: these must not undo what others have learned.
         state.n_steps = self.t_
         self.n_seen_ += len(problem.labels)
@@ -147,15 +148,9 @@ class StochasticClassifier(HistogramClassifier):
             delay=self.eta0, is_squared=self.loss == "squared_hinge",
         )  # fmt: skip
 
-    def _restore(self, data: Represented, state: StochasticState) -> None:
-        """Start from the model there is."""
-        model = self._model
-        if isinstance(model, BinModel):
-            raise ValueError(
-                "kernel: a fit of the intersection kernel with a value for each bin cannot go on by "
-                "partial_fit; set rank to a number"
-            )
-        padded = np.zeros((*model.coef.shape[:2], data.rows.rank))
-        padded[:, :, : model.coef.shape[2]] = model.coef
-        set_stochastic(data.rows, state, padded.reshape(len(padded), -1))
-        state.extra[:] = data.restore_extra(model)
+
+def pad_rank(coef: NDArray[np.float64], rank: int) -> NDArray[np.float64]:
+    """Coefficients (n_functions, n_features, few) with zeros up to the rank, one row a function."""
+    padded = np.zeros((*coef.shape[:2], rank))
+    padded[:, :, : coef.shape[2]] = coef
+    return padded.reshape(len(coef), -1)
