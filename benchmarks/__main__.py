@@ -1,11 +1,12 @@
-"""The command: ``python -m benchmarks run exact``, ``render FILE`` and ``divide``."""
+"""The command: ``python -m benchmarks run exact``, ``render FILE``, ``divide``, ``additive``."""
 
 import argparse
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import ModuleType
 
-from benchmarks import divide
+from benchmarks import additive, divide, experiments
 from benchmarks.datasets import DATASETS
 from benchmarks.render import render_page, replace_marked
 from benchmarks.run import Plan, run_plan
@@ -27,7 +28,8 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     add_run_parser(commands)
     add_render_parser(commands)
-    add_divide_parser(commands)
+    add_family_parser(commands, "divide", divide)
+    add_family_parser(commands, "additive", additive)
     return parser
 
 
@@ -58,21 +60,24 @@ def add_render_parser(commands: "argparse._SubParsersAction[argparse.ArgumentPar
     parser.add_argument("--into", type=Path, help="replace the short table in this file")
 
 
-def add_divide_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = commands.add_parser("divide", help="measure divide and conquer, or render its page")
-    parser.set_defaults(command=run_divide)
+def add_family_parser(
+    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, family: ModuleType
+) -> None:
+    parser = commands.add_parser(name, help="run experiments, or render their page")
+    parser.set_defaults(command=run_family, family=family)
     parser.add_argument(
-        "--only", type=list_of(divide.EXPERIMENTS), default=tuple(divide.EXPERIMENTS)
+        "--only", type=list_of(family.EXPERIMENTS), default=tuple(family.EXPERIMENTS)
     )
-    parser.add_argument("--results", type=Path, default=divide.RESULTS)
+    parser.add_argument("--results", type=Path, default=family.RESULTS)
     parser.add_argument("--render", type=Path, metavar="PAGE", help="write the page, run nothing")
 
 
-def run_divide(options: argparse.Namespace) -> int:
+def run_family(options: argparse.Namespace) -> int:
     if options.render:
-        options.render.write_text(divide.render(read_measurements(options.results)))
+        page = experiments.render(options.family, read_measurements(options.results))
+        options.render.write_text(page)
     else:
-        divide.run_apart(options.only, options.results)
+        experiments.run_apart(options.family, options.only, options.results)
     return 0
 
 

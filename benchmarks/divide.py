@@ -4,13 +4,10 @@
 ``benchmarks/results/divide.jsonl``; ``python -m benchmarks divide --render`` makes the page.
 """
 
-import json
 import resource
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +16,9 @@ from numpy.typing import NDArray
 
 from benchmarks.datasets import load_dataset
 from benchmarks.datasets.covtype import load as load_covtype
-from benchmarks.machine import describe_machine
+from benchmarks.experiments import Row, run_here
 from benchmarks.records import BenchmarkData
 from benchmarks.settings import THREADS, TOL
-from benchmarks.storage import append_measurement, read_measurements
 from benchmarks.worker import touch_memory
 from widemargin import DCSVC, KernelSVC
 from widemargin.kernels import RBF, Kernel
@@ -31,8 +27,8 @@ from widemargin.parallel import open_workers
 from widemargin.solvers.box_qp import Limits
 from widemargin.solvers.many import Task, solve_tasks
 
+TITLE = "Divide and conquer: measurements"
 RESULTS = Path("benchmarks", "results", "divide.jsonl")
-Row = dict[str, Any]
 
 
 def exact(params: dict[str, Any]) -> KernelSVC:
@@ -364,49 +360,5 @@ def dual_objective(kernel: Kernel, data: BenchmarkData, coef: NDArray[np.float64
     return float(0.5 * coef[support] @ product[:, 0] - np.abs(coef).sum())
 
 
-def run_apart(names: tuple[str, ...], output: Path) -> None:
-    """Run experiments, each in a process of its own, replacing what is on file for them."""
-    for name in names:
-        print(f"{name} ...", file=sys.stderr, flush=True)
-        done = subprocess.run(
-            [sys.executable, "-m", "benchmarks.divide", name],
-            stdout=subprocess.PIPE, text=True, check=True,
-        )  # fmt: skip
-        kept = [m for m in read_measurements(output) if m["experiment"] != name]
-        output.write_text("".join(json.dumps(m) + "\n" for m in kept))
-        append_measurement(output, json.loads(done.stdout.splitlines()[-1]))
-
-
-def render(measurements: list[dict[str, Any]]) -> str:
-    """All experiments as Markdown tables."""
-    parts = ["# Divide and conquer: measurements", ""]
-    for name, experiment in EXPERIMENTS.items():
-        for m in measurements:
-            if m["experiment"] == name:
-                machine = m["machine"]
-                parts += [f"## {name}", "", cleandoc(str(experiment.__doc__)), ""]
-                parts += render_rows(m["rows"])
-                parts += ["", f"{machine['cpu']}, {THREADS} threads, commit {machine['commit']}, "
-                              f"{machine['date'][:10]}.", ""]  # fmt: skip
-    return "\n".join(parts)
-
-
-def render_rows(rows: list[Row]) -> list[str]:
-    columns = list(rows[0])
-    lines = ["| " + " | ".join(columns) + " |", "|" + " --- |" * len(columns)]
-    return lines + ["| " + " | ".join(show(row.get(c)) for c in columns) + " |" for row in rows]
-
-
-def show(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:,.2f}" if abs(value) < 1e4 else f"{value:,.0f}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
-
-
 if __name__ == "__main__":
-    chosen = sys.argv[1]
-    rows = []
-    for row in EXPERIMENTS[chosen]():
-        rows.append(row)
-        print(row, file=sys.stderr, flush=True)
-    print(json.dumps({"experiment": chosen, "rows": rows, "machine": describe_machine()}))
+    run_here(EXPERIMENTS, sys.argv[1])

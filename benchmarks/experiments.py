@@ -1,0 +1,68 @@
+"""Families of experiments: each runs in a process of its own and leaves a table of rows."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from inspect import cleandoc
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from benchmarks.machine import describe_machine
+from benchmarks.storage import append_measurement, read_measurements
+
+Row = dict[str, Any]
+Experiments = dict[str, Callable[[], Iterator[Row]]]
+
+
+def run_apart(family: ModuleType, names: tuple[str, ...], output: Path) -> None:
+    """Run experiments, each in a process of its own, replacing what is on file for them."""
+    for name in names:
+        print(f"{name} ...", file=sys.stderr, flush=True)
+        done = subprocess.run(
+            [sys.executable, "-m", family.__name__, name],
+            stdout=subprocess.PIPE, text=True, check=True,
+        )  # fmt: skip
+        kept = [m for m in read_measurements(output) if m["experiment"] != name]
+        output.write_text("".join(json.dumps(m) + "\n" for m in kept))
+        append_measurement(output, json.loads(done.stdout.splitlines()[-1]))
+
+
+def run_here(experiments: Experiments, name: str) -> None:
+    """Run one experiment; its measurement is the last line of the output."""
+    rows = []
+    for row in experiments[name]():
+        rows.append(row)
+        print(row, file=sys.stderr, flush=True)
+    print(json.dumps({"experiment": name, "rows": rows, "machine": describe_machine()}))
+
+
+def render(family: ModuleType, measurements: list[dict[str, Any]]) -> str:
+    """All experiments of a family as Markdown tables."""
+    parts = [f"# {family.TITLE}", ""]
+    for name, experiment in family.EXPERIMENTS.items():
+        for m in measurements:
+            if m["experiment"] == name:
+                machine = m["machine"]
+                parts += [f"## {name}", "", cleandoc(str(experiment.__doc__)), ""]
+                parts += render_rows(m["rows"])
+                parts += ["", f"{machine['cpu']}, commit {machine['commit']}, "
+                              f"{machine['date'][:10]}.", ""]  # fmt: skip
+    return "\n".join(parts)
+
+
+def render_rows(rows: list[Row]) -> list[str]:
+    """Rows as a Markdown table."""
+    columns = list(rows[0])
+    lines = ["| " + " | ".join(columns) + " |", "|" + " --- |" * len(columns)]
+    return lines + ["| " + " | ".join(show(row.get(c)) for c in columns) + " |" for row in rows]
+
+
+def show(value: Any) -> str:
+    """A value of a table as text."""
+    if isinstance(value, float):
+        if 0 < abs(value) < 0.01:
+            return f"{value:.1e}"
+        return f"{value:,.2f}" if abs(value) < 1e4 else f"{value:,.0f}"
+    return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
