@@ -70,13 +70,16 @@ def add_family_parser(
     )
     parser.add_argument("--results", type=Path, default=family.RESULTS)
     parser.add_argument("--render", type=Path, metavar="PAGE", help="write the page, run nothing")
+    parser.add_argument("--into", type=Path, metavar="PAGE", help="fill marked tables, run nothing")
 
 
 def run_family(options: argparse.Namespace) -> int:
+    measurements = read_measurements(options.results)
     if options.render:
-        page = experiments.render(options.family, read_measurements(options.results))
-        options.render.write_text(page)
-    else:
+        options.render.write_text(experiments.render(options.family, measurements))
+    if options.into:
+        options.into.write_text(experiments.render_into(options.into.read_text(), measurements))
+    if not (options.render or options.into):
         experiments.run_apart(options.family, options.only, options.results)
     return 0
 

@@ -155,17 +155,14 @@ def run_mnist() -> Iterator[Row]:
 
 
 def run_covtype() -> Iterator[Row]:
-    """covtype: 464,810 rows, 54 features scaled to [0, 1], class 2 against the rest; one thread.
-
-    `LinearSVC` with its own tolerance only on the raw features.
-    """
+    """covtype: 464,810 rows, 54 features scaled to [0, 1], class 2 against the rest; one thread."""
     source = load("covtype")
     X = np.concatenate([source.X_train, source.X_test]).astype(np.float64)
     y = np.where(np.concatenate([source.y_train, source.y_test]) == 2, 1, -1)
     order = np.random.RandomState(0).permutation(len(y))
     X = (X - X.min(axis=0)) / (X.max(axis=0) - X.min(axis=0))
     train, test = order[:464_810], order[464_810:]
-    return compare((X[train], y[train], X[test], y[test]), 0.1, is_large=True)
+    return compare((X[train], y[train], X[test], y[test]), 0.1)
 
 
 def run_news20() -> Iterator[Row]:

@@ -1,6 +1,7 @@
 """Families of experiments: each runs in a process of its own and leaves a table of rows."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,6 +13,9 @@ from typing import Any
 from benchmarks.machine import describe_machine
 from benchmarks.storage import append_measurement, read_measurements
 
+MARKED = re.compile(
+    r"<!-- table:(?P<name>[\w-]+): (?P<columns>[^>]*?) -->.*?<!-- /table -->", re.DOTALL
+)
 Row = dict[str, Any]
 Experiments = dict[str, Callable[[], Iterator[Row]]]
 
@@ -52,9 +56,27 @@ def render(family: ModuleType, measurements: list[dict[str, Any]]) -> str:
     return "\n".join(parts)
 
 
-def render_rows(rows: list[Row]) -> list[str]:
-    """Rows as a Markdown table."""
-    columns = list(rows[0])
+def render_into(text: str, measurements: list[dict[str, Any]]) -> str:
+    """Fill the marked tables of a page.
+
+    ``<!-- table:NAME: one column, another -->`` begins the table of an experiment with some of its
+    columns, ``<!-- /table -->`` ends it.
+    """
+    rows = {m["experiment"]: m["rows"] for m in measurements}
+
+    def fill(match: re.Match[str]) -> str:
+        name, columns = match["name"], match["columns"].split(", ")
+        if name not in rows:
+            return match[0]
+        lines = render_rows(rows[name], columns)
+        return "\n".join([f"<!-- table:{name}: {match['columns']} -->", *lines, "<!-- /table -->"])
+
+    return MARKED.sub(fill, text)
+
+
+def render_rows(rows: list[Row], columns: list[str] | None = None) -> list[str]:
+    """Rows as a Markdown table, of all columns or some."""
+    columns = columns or list(rows[0])
     lines = ["| " + " | ".join(columns) + " |", "|" + " --- |" * len(columns)]
     return lines + ["| " + " | ".join(show(row.get(c)) for c in columns) + " |" for row in rows]
 

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 # The harness is not installed with the package.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks import objective, run, worker
+from benchmarks import experiments, objective, run, worker
 from benchmarks.__main__ import main
 from benchmarks.records import BenchmarkData
 from benchmarks.run import Plan, run_plan
@@ -249,3 +249,14 @@ def test_unknown_names_are_refused(capsys):
     with pytest.raises(SystemExit):
         main(["run", "exact", "--datasets", "ijcnn2"])
     assert "'ijcnn2' is none of ijcnn1, a9a" in capsys.readouterr().err
+
+
+def test_marked_tables_are_filled():
+    page = "before\n<!-- table:growth: b, a -->\nold\n<!-- /table -->\nafter"
+    measurements = [{"experiment": "growth", "rows": [{"a": 1000, "b": 0.5}, {"a": 2, "b": None}]}]
+    filled = experiments.render_into(page, measurements)
+    lines = filled.splitlines()
+    assert lines[2:6] == ["| b | a |", "| --- | --- |", "| 0.50 | 1,000 |", "|  | 2 |"]
+    assert "old" not in filled
+    assert experiments.render_into(filled, measurements) == filled
+    assert experiments.render_into(page, []) == page

@@ -8,7 +8,7 @@ from sklearn.svm import SVC, LinearSVC
 
 from tests.reference import additive as reference
 from widemargin import IntersectionSVC
-from widemargin.solvers import additive
+from widemargin.solvers import coded_rows
 
 TIGHT = {"tol": 1e-7, "max_iter": 50_000, "random_state": 0}
 
@@ -94,7 +94,7 @@ def test_the_kernel_matrix_is_another_way_to_the_same(digits, monkeypatch, loss,
     form = sparse.csr_matrix if as_sparse else np.asarray
     decisions = []
     for most in (10**6, 0):
-        monkeypatch.setattr(additive, "MAX_GRAM_ROWS", most)
+        monkeypatch.setattr(coded_rows, "MAX_GRAM_ROWS", most)
         model = IntersectionSVC(C=0.01, loss=loss, tol=0.01, random_state=0).fit(form(X), y)
         decisions.append(model.decision_function(form(X)))
     assert np.any(decisions[0] != decisions[1])

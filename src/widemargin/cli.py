@@ -17,7 +17,12 @@ _NUMBERS: dict[str, type] = {
     "n_jobs": int, "random_state": int,
 }  # fmt: skip
 _DC_NUMBERS = ("n_clusters", "n_levels", "stop_level", "sample_size")
-_ESTIMATORS = ("KernelSVC", "DCSVC")
+_ADDITIVE_NUMBERS: dict[str, type] = {
+    "p": float, "rank": int, "n_bins": int, "n_anchors": int, "clip_quantile": float,
+}  # fmt: skip
+_ESTIMATORS = ("KernelSVC", "DCSVC", "AdditiveSVC", "IntersectionSVC", "PowerMeanSVC", "LRSVC")
+#: Options that are no parameters of estimators.
+_OTHERS = {"file", "output", "label", "libsvm", "estimator", "quiet", "run"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -77,9 +82,11 @@ def _add_train(commands: Any) -> None:
     train.add_argument(
         "--libsvm", action="store_true", help="write LIBSVM's text format instead of our own"
     )
-    train.add_argument("--kernel", default=None, help="default: rbf")
+    train.add_argument("--kernel", default=None, help="default: that of the estimator")
     train.add_argument("--gamma", type=_gamma, default=None, help="number, scale or auto")
-    train.add_argument("--multi-class", "--multi_class", choices=("ovo", "ovr"), default=None)
+    train.add_argument(
+        "--multi-class", "--multi_class", choices=("ovo", "ovr", "crammer_singer"), default=None
+    )
     train.add_argument("--class-weight", "--class_weight", choices=("balanced",), default=None)
     train.add_argument("--memory", default=None, help="for example '2 GB'; default: auto")
     train.add_argument(
@@ -94,6 +101,13 @@ def _add_train(commands: Any) -> None:
     divide.add_argument("--combine", choices=("early", "naive", "bcm"), default=None)
     for name in ("adaptive", "refine"):
         divide.add_argument(f"--{name}", action=argparse.BooleanOptionalAction, default=None)
+    additive = train.add_argument_group("additive kernels and regression (the other estimators)")
+    for name, kind in _ADDITIVE_NUMBERS.items():
+        additive.add_argument(*_flags(name), type=kind, default=None)
+    additive.add_argument("--loss", choices=("hinge", "squared_hinge"), default=None)
+    additive.add_argument("--scaling", choices=("max",), default=None)
+    additive.add_argument("--solver", default=None)
+    additive.add_argument("--lut", action=argparse.BooleanOptionalAction, default=None)
     train.add_argument("--quiet", "-q", action="store_true", help="no progress, no summary")
     train.set_defaults(run=_run_train)
 
@@ -139,22 +153,22 @@ def _run_train(args: argparse.Namespace) -> None:
 
     estimator = getattr(widemargin, args.estimator)
     names = set(estimator().get_params(deep=False))
-    foreign = [
-        name for name in (*_DC_NUMBERS, "combine", "adaptive", "refine")
-        if name not in names and getattr(args, name) is not None
-    ]  # fmt: skip
+    given = {k: v for k, v in vars(args).items() if k not in _OTHERS and v is not None}
+    foreign = sorted(set(given) - names)
     if foreign:
+        owners = [
+            name for name in _ESTIMATORS if foreign[0] in getattr(widemargin, name)().get_params()
+        ]
         raise ValueError(
-            f"--{foreign[0].replace('_', '-')}: {args.estimator} has no such parameter; add "
-            "--estimator DCSVC"
+            f"--{foreign[0].replace('_', '-')}: {args.estimator} has no such parameter; leave it out, "
+            f"or add --estimator {' or '.join(owners)}"
         )
     if args.libsvm and args.estimator != "KernelSVC":
         raise ValueError("--libsvm: only a KernelSVC can be written as a model of LIBSVM")
     table = read_table(args.file, label=args.label)
     if table.y is None:
         raise ValueError(f"{args.file}: the file has no labels to learn from")
-    params = {k: v for k, v in vars(args).items() if k in names and v is not None}
-    model = estimator(**params, verbose=0 if args.quiet else 1)
+    model = estimator(**given, verbose=0 if args.quiet else 1)
     model.fit(_name_columns(table.X, table.feature_names), table.y)
     if args.libsvm:
         model.to_libsvm(args.output)
@@ -220,21 +234,16 @@ def _format_answer(answer: Any) -> str:
 
 def format_model(model: Any) -> str:
     """Readable summary of a fitted classifier."""
-    kernel = model.kernel_.name
-    params = ", ".join(f"{k}={v:g}" for k, v in model.kernel_.params().items())
     classes = ", ".join(map(str, model.classes_[:10])) + (
         " ..." if len(model.classes_) > 10 else ""
     )
     rows = {
         "model": type(model).__name__,
-        "kernel": f"{kernel} ({params})" if params else kernel,
+        "kernel": _describe_kernel(model),
         "C": f"{model.C:g}",
         "classes": f"{len(model.classes_)}: {classes}",
         "features": f"{model.n_features_in_:,}",
-        "support vectors": f"{len(model.support_):,} ({_per_class(model.n_support_)})",
-        "objective": _summed(model.objective_),
-        "duality gap": _summed(model.duality_gap_),
-        "pair moves": f"{int(np.sum(model.n_iter_)):,}",
+        **(_exact_rows(model) if hasattr(model, "support_") else _linear_rows(model)),
         "stopped": model.stop_reason_,
     }
     if hasattr(model, "levels_"):
@@ -242,6 +251,32 @@ def format_model(model: Any) -> str:
     width = max(map(len, rows))
     lines = [f"{name.ljust(width)}  {value}" for name, value in rows.items()]
     return "\n".join([*lines, *_level_table(model)])
+
+
+def _describe_kernel(model: Any) -> str:
+    if not hasattr(model, "kernel_"):
+        kernel = getattr(model, "kernel", "intersection")
+        return "power_mean" if kernel is None else str(kernel)
+    params = ", ".join(f"{k}={v:g}" for k, v in model.kernel_.params().items())
+    return f"{model.kernel_.name} ({params})" if params else str(model.kernel_.name)
+
+
+def _exact_rows(model: Any) -> dict[str, str]:
+    return {
+        "support vectors": f"{len(model.support_):,} ({_per_class(model.n_support_)})",
+        "objective": _summed(model.objective_),
+        "duality gap": _summed(model.duality_gap_),
+        "pair moves": f"{int(np.sum(model.n_iter_)):,}",
+    }
+
+
+def _linear_rows(model: Any) -> dict[str, str]:
+    rows = {"passes": f"{int(np.max(model.n_iter_)):,}"}
+    if hasattr(model, "rank_"):
+        rows["numbers a value"] = f"{model.rank_}" if model.rank_ else "one for each bin"
+    if hasattr(model, "anchors_"):
+        rows["anchors"] = f"{model.anchors_.shape[0]:,}"
+    return rows
 
 
 def _clusters(model: Any) -> str:

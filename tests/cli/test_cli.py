@@ -137,6 +137,25 @@ def test_divide_and_conquer(files, capsys, stop_level):
 
 
 @pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        (["--estimator", "AdditiveSVC", "--C", "10", "--scaling", "max"], "numbers a value"),
+        (["--estimator", "IntersectionSVC", "--multi-class", "crammer_singer"], "intersection"),
+        (["--estimator", "PowerMeanSVC", "--lut", "--p", "-8", "--C", "10"], "power_mean"),
+        (["--estimator", "LRSVC", "--n-anchors", "20", "--C", "10"], "anchors"),
+    ],
+)
+def test_additive_estimators(files, capsys, options, shown):
+    model = files / "m"
+    assert main(["train", str(files / "iris.csv"), "-o", str(model), *options]) == 0
+    assert shown in capsys.readouterr().out
+    assert main(["predict", str(model), str(files / "iris.csv"), "-o", str(files / "out")]) == 0
+    assert float(re.search(r"accuracy ([\d.]+)%", capsys.readouterr().err)[1]) > 85
+    assert main(["info", str(model)]) == 0
+    assert options[1] in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--stop-level", "1"], "--stop-level: KernelSVC has no such parameter"),

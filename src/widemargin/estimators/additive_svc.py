@@ -12,8 +12,8 @@ from widemargin.estimators.stochastic import Represented, StochasticClassifier, 
 from widemargin.kernels import Kernel
 from widemargin.models.additive import BinEncoder, BinModel, TableModel, bin_offsets
 from widemargin.problem import Problem
-from widemargin.solvers.additive import bin_rows, table_rows
 from widemargin.solvers.additive_fast import count_codes, sum_codes
+from widemargin.solvers.coded_rows import bin_rows, table_rows
 from widemargin.tables.quantiser import (
     SPACINGS,
     Codes,
@@ -188,7 +188,8 @@ class AdditiveSVC(StochasticClassifier):
             raise ValueError(f"n_bins: at most {2**16} bins have codes, got {self.n_bins}")
         if self.rank != "auto":
             check_integer("rank", self.rank, low=1)
-        check_number("p", self.p) if self.p != -np.inf else None
+        if self.p != -np.inf:
+            check_number("p", self.p)
         kernel = make_scalar_kernel(self.kernel, self.p)
         if self.scaling is not None:
             check_choice("scaling", self.scaling, ("max",))

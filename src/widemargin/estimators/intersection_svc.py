@@ -10,8 +10,9 @@ from widemargin.estimators.additive_base import AdditiveClassifier, asked_classe
 from widemargin.models.additive import BinModel, bin_offsets
 from widemargin.problem import Problem
 from widemargin.progress import show_passes
-from widemargin.solvers.additive import LinearResult, bin_rows, gather_results
+from widemargin.solvers.additive import LinearResult, gather_results
 from widemargin.solvers.additive_fast import sum_codes
+from widemargin.solvers.coded_rows import bin_rows
 from widemargin.solvers.intersection import UnaryRows, solve_crammer_singer, solve_primal
 from widemargin.tables.quantiser import (
     MAX_COUNT,

@@ -12,7 +12,7 @@ from widemargin.estimators.additive_base import LinearClassifier
 from widemargin.kernels import KERNELS, Kernel, Precomputed
 from widemargin.models.regression import RegressionModel
 from widemargin.problem import Problem
-from widemargin.solvers.additive import plain_rows
+from widemargin.solvers.coded_rows import plain_rows
 from widemargin.validation import check_choice, check_integer, check_nonnegative, resolve_kernel
 
 #: Directions of the anchors' kernel matrix whose eigenvalue is below this share of the largest are

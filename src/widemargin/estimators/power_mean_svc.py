@@ -15,8 +15,8 @@ from widemargin.models.additive import (
     number_values,
 )
 from widemargin.problem import Problem
-from widemargin.solvers.additive import table_rows
 from widemargin.solvers.additive_fast import sum_codes
+from widemargin.solvers.coded_rows import table_rows
 from widemargin.tables.quantiser import Codes, Quantiser
 from widemargin.tables.regression import PAPER_ANCHORS, chebyshev_anchors, regression_tables
 from widemargin.tables.scalar import ScalarKernel, make_scalar_kernel, power_mean

@@ -11,14 +11,14 @@ from widemargin.estimators.additive_base import HistogramClassifier, asked_class
 from widemargin.models.additive import BinModel, TableModel
 from widemargin.problem import Problem
 from widemargin.progress import show_passes
-from widemargin.solvers.additive import (
+from widemargin.solvers.additive_fast import Rows
+from widemargin.solvers.stochastic import (
     StochasticState,
     set_stochastic,
     start_stochastic,
     stochastic_coefs,
     stochastic_pass,
 )
-from widemargin.solvers.additive_fast import Rows
 from widemargin.validation import check_number, validate_partial
 
 #: Passes of stochastic descent before the change of the coefficients is looked at.

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from widemargin.parallel import open_workers
-from widemargin.solvers.additive import bin_rows, decide, table_rows
+from widemargin.solvers.coded_rows import bin_rows, decide, table_rows
 from widemargin.tables.quantiser import Codes, Quantiser, dense_codes
 from widemargin.tables.regression import explain_values
 

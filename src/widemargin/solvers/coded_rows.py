@@ -1,0 +1,198 @@
+"""Rows of linear machines: from codes and tables, from bins, from numbers, from kernel matrices."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from widemargin.kernels import Intersection
+from widemargin.parallel import Workers
+from widemargin.solvers import additive_fast as fast
+from widemargin.solvers.additive_fast import Rows
+from widemargin.tables.quantiser import Codes
+
+#: Most rows for which the kernel between all of them is kept.
+MAX_GRAM_ROWS = 16_384
+#: Rows whose decision values a thread computes at a time.
+DECIDE_ROWS = 256
+
+FloatArray = NDArray[np.float64]
+
+
+def table_rows(
+    codes: Codes,
+    read: FloatArray,
+    write: FloatArray | None,
+    scale: FloatArray,
+    extra: tuple[FloatArray, FloatArray] | None,
+    dtype: type,
+) -> Rows:
+    """Rows from codes and tables.
+
+    Parameters
+    ----------
+    codes : Codes
+        Of the data.
+    read, write : ndarray of shape (n_codes, rank)
+        Numbers of each code; None for ``write`` if it is the same.
+    scale : ndarray of shape (n_features,)
+        Factor on the kernel of each feature.
+    extra : pair of ndarray of shape (n_rows, n_extra), or None
+        Numbers beside the features, when read and when added.
+    dtype : type
+        float32, or float64 where digits count.
+    """
+    rank = -(-read.shape[1] // 4) * 4
+    padding = ((0, 0), (0, rank - read.shape[1]))
+    flat: NDArray[Any] = np.pad(read, padding).ravel().astype(dtype)
+    return _rows(
+        kind=fast.SPARSE if codes.is_sparse else fast.DENSE, codes=codes, rank=rank, read=flat,
+        write=flat if write is None else np.pad(write, padding).ravel().astype(dtype),
+        scale=np.repeat(scale, rank).astype(dtype), extra=extra, dtype=dtype,
+        is_symmetric=write is None,
+    )  # fmt: skip
+
+
+def bin_rows(
+    codes: Codes,
+    offsets: NDArray[np.int64],
+    levels: FloatArray,
+    scale: FloatArray,
+    extra: tuple[FloatArray, FloatArray] | None,
+    dtype: type,
+) -> Rows:
+    """Rows for the intersection kernel.
+
+    Parameters
+    ----------
+    codes : Codes
+        Of the data.
+    offsets : ndarray of shape (n_features + 1,)
+        Where the bins of each feature begin.
+    levels : ndarray of shape (n_codes,)
+        Value of each code, ascending.
+    scale : ndarray of shape (n_features,)
+        Factor on the kernel of each feature.
+    extra, dtype
+        As in `table_rows`.
+    """
+    return _rows(
+        kind=fast.BINS, codes=codes, rank=1, offsets=offsets, read=levels.astype(dtype),
+        scale=scale.astype(dtype), extra=extra, dtype=dtype, is_symmetric=True,
+    )  # fmt: skip
+
+
+def plain_rows(read: NDArray[Any], write: NDArray[Any] | None) -> Rows:
+    """Rows whose numbers are given; None for ``write`` if it is the same."""
+    n, rank = read.shape
+    return _rows(
+        kind=fast.PLAIN, codes=_no_codes(n), rank=rank, plain_read=read.ravel(),
+        plain_write=(read if write is None else write).ravel(), scale=np.ones(rank, read.dtype),
+        dtype=read.dtype, is_symmetric=write is None,
+    )  # fmt: skip
+
+
+def _no_codes(n_rows: int) -> Codes:
+    return Codes(np.empty(0, np.uint8), np.empty(0, np.int32), np.zeros(n_rows + 1, np.int64), 0)
+
+
+def _rows(
+    *, kind: int, codes: Codes, rank: int, dtype: Any, is_symmetric: bool, extra: Any = None,
+    **arrays: Any,
+) -> Rows:  # fmt: skip
+    no_floats = np.empty(0, dtype)
+    read, write = (np.empty((len(codes), 0)),) * 2 if extra is None else extra
+    return Rows(
+        kind=kind, codes=codes.values, indices=codes.indices, indptr=codes.indptr,
+        n_features=codes.n_features, rank=rank,
+        read=arrays.get("read", no_floats), write=arrays.get("write", no_floats),
+        scale=arrays.get("scale", no_floats),
+        plain_read=arrays.get("plain_read", no_floats),
+        plain_write=arrays.get("plain_write", no_floats),
+        n_extra=read.shape[1], extra_read=np.ascontiguousarray(read, dtype).ravel(),
+        extra_write=np.ascontiguousarray(write, dtype).ravel(),
+        offsets=arrays.get("offsets", np.empty(0, np.int64)), is_whole=not codes.is_sparse,
+        is_symmetric=is_symmetric,
+    )  # fmt: skip
+
+
+def count_coefs(rows: Rows) -> int:
+    """Coefficients of one class."""
+    if rows.kind == fast.BINS:
+        return int(rows.offsets[-1])
+    return rows.rank if rows.kind >= fast.PLAIN else rows.n_features * rows.rank
+
+
+def prefers_gram(rows: Rows, n_problems: int) -> bool:
+    """Whether rows of bins are so few that the kernel between all of them saves time.
+
+    A kernel matrix costs half of all pairs of rows, a pass for one class as many values as the curves
+    have. The constants are nanoseconds per code, measured on scene15, with ten passes for a class.
+    """
+    n = len(rows.indptr) - 1
+    if rows.kind != fast.BINS or n > MAX_GRAM_ROWS or float_type(rows) != np.float32:
+        return False
+    length = rows.offsets[-1] / max(len(rows.offsets) - 1, 1)
+    return bool(0.075 * n < 10 * n_problems * (1.0 + 0.1 * length))
+
+
+def gram_rows(rows: Rows, workers: Workers) -> Rows:
+    """Rows of bins by the kernel between all of them."""
+    n = len(rows.indptr) - 1
+    indices = rows.indices
+    if rows.is_whole:
+        indices = np.tile(np.arange(rows.n_features, dtype=np.int32), n)
+    values = rows.read[rows.codes] * rows.scale[indices]
+    kernel = Intersection()
+    points = kernel.prepare(sparse.csr_matrix((values, indices, rows.indptr), (n, rows.n_features)))
+    K = np.empty((n, n), np.float32)
+    kernel.block(points, np.arange(n), points, np.arange(n), K, workers)
+    extra = rows.extra_read.reshape(n, -1)
+    K += extra @ extra.T
+    return _rows(
+        kind=fast.GRAM, codes=_no_codes(n), rank=n, plain_write=K.ravel(), dtype=np.float32,
+        scale=np.ones(n, np.float32), is_symmetric=True,
+    )  # fmt: skip
+
+
+def weigh_bins(rows: Rows, signed: FloatArray) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Curves of every class, and of its extra numbers, for signed dual coefficients by class."""
+    coef = np.empty((signed.shape[1], count_coefs(rows)), float_type(rows))
+    curves = np.empty(coef.shape[1])
+    for k, factors in enumerate(np.ascontiguousarray(signed.T)):
+        fast.curves_of_rows(
+            rows.codes, rows.indices, rows.is_whole, rows.indptr, rows.offsets, rows.read, rows.scale,
+            factors, curves,
+        )  # fmt: skip
+        coef[k] = curves
+    return coef, signed.T @ rows.extra_write.reshape(len(signed), -1)
+
+
+def decide(rows: Rows, coef: NDArray[Any], extra: NDArray[Any], workers: Workers) -> FloatArray:
+    """Values of all decision functions at all rows, shape (n, n_problems)."""
+    n_problems = len(coef)
+    flat = np.ascontiguousarray(coefs_in_order(rows, coef), float_type(rows))
+    extra = np.ascontiguousarray(extra, float_type(rows))
+    out = np.empty((len(rows.indptr) - 1, n_problems))
+    workers.run(
+        len(out), lambda i, j: fast.decide_rows(rows, i, j, flat, extra, out), grain=DECIDE_ROWS
+    )
+    return out
+
+
+def coefs_by_class(rows: Rows, flat: NDArray[Any], n_problems: int) -> NDArray[Any]:
+    """Coefficients by class of those in the order of the compiled loops; a copy."""
+    if rows.kind == fast.SPARSE:
+        return np.ascontiguousarray(flat.reshape(-1, n_problems).T)
+    return flat.reshape(n_problems, -1).copy()
+
+
+def coefs_in_order(rows: Rows, by_class: NDArray[Any]) -> NDArray[Any]:
+    """Coefficients in the order of the compiled loops."""
+    return (by_class.T if rows.kind == fast.SPARSE else by_class).ravel()
+
+
+def float_type(rows: Rows) -> Any:
+    """Type of the numbers of rows."""
+    return rows.extra_read.dtype
