@@ -13,12 +13,15 @@ ANCHORS = (0.01, 0.06, 0.75)
 
 
 def by_hand(model, X, y, Z):
-    """Decisions from the dual coefficients with the kernel of Eq. 39."""
+    """Decisions from the dual coefficients with the kernel of Eq. 39, zero where a number is."""
     alpha = model._warm_state[1][:, 0]
     anchors = model.anchors_ / model.unit_
     scaled, queries = X / model.unit_, Z / model.unit_
     K = reference.sum_over_features(
-        lambda q, x: reference.regression_kernel(*np.broadcast_arrays(q, x), anchors, 0.05, model.p),
+        lambda q, x: np.where(
+            (q > 0) & (x > 0),
+            reference.regression_kernel(*np.broadcast_arrays(q, x), anchors, 0.05, model.p), 0.0,
+        ),
         queries, scaled,
     )  # fmt: skip
     return model.unit_ * K @ (alpha * np.where(y == 1, 1, -1))

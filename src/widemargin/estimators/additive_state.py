@@ -73,7 +73,7 @@ def _export_model(model: TableModel | BinModel) -> State:
     encoder = model.encoder
     if isinstance(encoder, LogEncoder):
         numbers = {"unit": encoder.unit, "offset": encoder.offset, "n_anchors": encoder.n_anchors}
-        return {"kind": "log", **numbers}, arrays
+        return {"kind": "log", "skips_zero": encoder.skips_zero, **numbers}, arrays
     meta, more = _export_quantiser(encoder.quantiser)
     return {"kind": "table", **meta}, arrays | more | {"table": encoder.table}
 
@@ -164,8 +164,10 @@ def _import_model(
     if meta["kind"] == "log":
         numbers = [meta.get(name) for name in ("unit", "offset", "n_anchors")]
         good = all(type(v) in (int, float) and v > 0 for v in numbers)
+        good = good and type(meta.get("skips_zero")) is bool
         require(good and numbers[2] == coef.shape[2], "its logarithms are wrong")
-        return TableModel(LogEncoder(meta["unit"], meta["offset"], coef.shape[2]), coef, intercept)
+        encoder = LogEncoder(meta["unit"], meta["offset"], coef.shape[2], meta["skips_zero"])
+        return TableModel(encoder, coef, intercept)
     quantiser = _import_quantiser(meta, arrays, d)
     table = _array(arrays, "table", np.float64, ndim=2)
     require(table.shape == (quantiser.n_bins, coef.shape[2]), "table has the wrong shape")

@@ -22,7 +22,7 @@ from widemargin.tables.regression import PAPER_ANCHORS, chebyshev_anchors, regre
 from widemargin.tables.scalar import ScalarKernel, make_scalar_kernel, power_mean
 from widemargin.validation import check_choice, check_integer, check_number
 
-#: Stands for zero where it would be raised to a negative power.
+#: Smallest number that is raised to a negative power.
 ZERO = 0.001
 
 
@@ -104,7 +104,9 @@ class PowerMeanSVC(StochasticClassifier):
     Notes
     -----
     The paper scales features to the unit interval. If some are larger, all are divided by the
-    largest. Negative values are refused; with ``lut=True`` values beyond the range count as its end.
+    largest. A feature that is zero adds nothing to a decision, as in the kernel itself and in the
+    sparse files of the paper; the regression alone would be worst there. Negative values are
+    refused; with ``lut=True`` values beyond the range count as its end.
 
     Examples
     --------
@@ -196,11 +198,15 @@ class PowerMeanSVC(StochasticClassifier):
             )
         return anchors
 
+    def _power_mean(self, x: Any, y: Any) -> NDArray[np.float64]:
+        """Power means, with small numbers in place of those that have no power; zero at zero."""
+        K = power_mean(x, y, self.p, ZERO)
+        K[np.asarray(x) == 0.0] = 0.0
+        return K
+
     def _scalar_kernel(self) -> ScalarKernel:
         if self.kernel is None:
-            return ScalarKernel(
-                "power_mean", lambda x, y: power_mean(x, y, self.p, ZERO), True, True
-            )
+            return ScalarKernel("power_mean", self._power_mean, True, True)
         return make_scalar_kernel(self.kernel, self.p)
 
     def _prepare(self, problem: Problem) -> None:
@@ -259,7 +265,12 @@ class _Represented:
         if is_sparse:
             values = np.append(values, 0.0)
         read, write = regression_tables(kernel, values, anchors, offset, unit)
-        self.encoder: BinEncoder | LogEncoder = LogEncoder(unit, offset, len(anchors))
+        # A kernel that is zero at zero is so here too: the regression is worst there, and most
+        # features of histograms are zero.
+        skips_zero = not kernel([0.0], anchors).any()
+        if skips_zero:
+            read[values == 0.0] = write[values == 0.0] = 0.0
+        self.encoder: BinEncoder | LogEncoder = LogEncoder(unit, offset, len(anchors), skips_zero)
         if quantiser is not None:
             self.encoder = BinEncoder(quantiser, read[: quantiser.n_bins])
         # The kernel of a power mean at equal numbers is the number itself.

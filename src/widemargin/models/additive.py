@@ -36,11 +36,15 @@ class BinEncoder:
 
 @dataclass(frozen=True)
 class LogEncoder:
-    """Values become powers of their logarithm, computed for every distinct one."""
+    """Values become powers of their logarithm, computed for every distinct one.
+
+    With ``skips_zero`` the value zero becomes zeros: it adds nothing, as in the kernel itself.
+    """
 
     unit: float
     offset: float
     n_anchors: int
+    skips_zero: bool
 
     def encode(self, X: Any) -> tuple[Codes, FloatArray]:
         """Codes that number the distinct values, and the numbers of each."""
@@ -53,7 +57,10 @@ class LogEncoder:
 
     def explain(self, values: FloatArray) -> FloatArray:
         """Explanatory variables of some values."""
-        return explain_values(np.maximum(values, 0.0) / self.unit, self.offset, self.n_anchors)
+        read = explain_values(np.maximum(values, 0.0) / self.unit, self.offset, self.n_anchors)
+        if self.skips_zero:
+            read[np.asarray(values) == 0.0] = 0.0
+        return read
 
 
 def number_values(X: Any) -> tuple[Codes, FloatArray]:
@@ -217,7 +224,8 @@ def clip_codes(codes: Codes, offsets: NDArray[np.int64]) -> Codes:
 
 def _in_chunks(X: Any, function: Any, n_functions: int) -> FloatArray:
     out = np.empty((X.shape[0], n_functions))
-    step = max(1, DECIDE_VALUES // max(X.shape[1], 1))
+    per_row = X.nnz / max(X.shape[0], 1) if sparse.issparse(X) else X.shape[1]
+    step = max(1, DECIDE_VALUES // (int(per_row) + 1))
     for start in range(0, X.shape[0], step):
         out[start : start + step] = function(X[start : start + step])
     return out
