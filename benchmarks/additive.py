@@ -186,8 +186,8 @@ def run_news20() -> Iterator[Row]:
 def run_exact_peer() -> Iterator[Row]:
     """Beside the exact machine: `SVC` on a precomputed intersection kernel, 20,000 rows of covtype.
 
-    Features are quantised to 0..100 as IntersectionSVC does; hinge loss, C = 1e-3. The kernel matrix
-    is ours, on two threads; its time is a row of its own. One thread else.
+    Features are quantised to 0..100 as IntersectionSVC does; hinge loss, C = 1e-3. The kernel
+    matrices, for training and test rows, are ours; their time is a row of its own. One thread.
     """
     source = load("covtype")
     X = source.X_train.astype(np.float64)
