@@ -19,6 +19,7 @@ from sklearn.utils.estimator_checks import check_class_weight_classifiers
 from tests.reference import additive as reference
 from widemargin import AdditiveSVC, IntersectionSVC, KernelSVC
 from widemargin.kernels import PowerMean
+from widemargin.models import additive as models
 
 TIGHT = {"tol": 1e-7, "max_iter": 50_000, "random_state": 0}
 
@@ -107,6 +108,15 @@ def test_curves_are_what_features_add(digits):
     queries = np.zeros((50, 64))
     queries[:, 20] = values
     assert_allclose(heights, model.explain(queries)[:, :, 20].T)
+
+
+def test_explanations_of_many_rows_come_in_pieces(digits, monkeypatch):
+    X, y = digits
+    model = AdditiveSVC(random_state=0).fit(X[:500], y[:500])
+    whole = model.explain(X)
+    monkeypatch.setattr(models, "DECIDE_VALUES", 3000)
+    assert_array_equal(model.explain(X), whole)
+    assert_array_equal(model.explain(sparse.csr_matrix(X)), whole)
 
 
 @pytest.mark.parametrize("kernel", ["chi2", "intersection"])

@@ -101,6 +101,18 @@ def test_the_kernel_matrix_is_another_way_to_the_same(digits, monkeypatch, loss,
     assert_allclose(decisions[0], decisions[1], atol=0.02)
 
 
+@pytest.mark.parametrize("multi_class", ["ovr", "crammer_singer"])
+@pytest.mark.parametrize("n_rows", [150, 400])
+def test_rows_of_zeros_do_not_keep_it_going(counts, multi_class, n_rows):
+    X, y, _ = counts
+    X, y = X[:n_rows].copy(), y[:n_rows]
+    X[::10] = 0.0
+    model = IntersectionSVC(multi_class=multi_class, random_state=0).fit(X, y)
+    assert model.stop_reason_ == "converged"
+    rest = X.any(axis=1)
+    assert model.score(X[rest], y[rest]) > 0.9
+
+
 def test_unseen_values_count_as_the_nearest_seen(counts):
     X, y, _ = counts
     model = IntersectionSVC(**TIGHT).fit(X, y)

@@ -151,6 +151,7 @@ def test_divergence_is_reported_and_the_best_kept():
         ({"offset": 0.0}, "offset: must be greater"),
         ({"solver": "dual"}, "solver: must be one of"),
         ({"alpha": 0.0}, "alpha: must be greater"),
+        ({"eta0": 0.0}, "eta0: must be greater than 0"),
         ({"kernel": "rbf"}, "kernel: 'rbf' is not additive"),
     ],
 )

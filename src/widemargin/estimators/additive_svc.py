@@ -74,7 +74,7 @@ class AdditiveSVC(StochasticClassifier):
     alpha : float or None, default=None
         Regularisation of stochastic descent; None for ``1 / (C n_samples)``.
     eta0 : float, default=1.0
-        Steps of stochastic descent are ``1 / (alpha (t + eta0))``.
+        Steps of stochastic descent are ``1 / (alpha (t + eta0))``; positive.
     class_weight : dict, "balanced" or None, default=None
         Factor on C for each class.
     tol : float, default=0.1

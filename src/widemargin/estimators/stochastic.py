@@ -97,7 +97,8 @@ class StochasticClassifier(HistogramClassifier):
     def _check_params(self) -> None:
         super()._check_params()
         check_number("alpha", self.alpha, above=0, optional=True)
-        check_number("eta0", self.eta0, above=-1)
+        # At zero the first step would shrink all coefficients to nothing, and their scale with them.
+        check_number("eta0", self.eta0, above=0)
 
     def _fit_stochastic(self, problem: Problem, data: Represented) -> None:
         rng = np.random.default_rng(self._draw_seed())

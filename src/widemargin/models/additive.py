@@ -1,6 +1,6 @@
 """Prediction with additive models: a decision is a sum of curves, one for each feature."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -119,10 +119,15 @@ class TableModel:
 
     def contributions(self, X: Any) -> FloatArray:
         """Share of every feature in every decision, shape (n, n_functions, n_features)."""
-        dense = X.toarray() if sparse.issparse(X) else X
-        codes, table = self.encoder.encode(dense)
-        numbers = table[codes.values.reshape(dense.shape)]
-        return np.einsum("njr,kjr->nkj", numbers, self.coef)
+        out = np.empty((X.shape[0], *self.coef.shape[:2]))
+        step = max(1, DECIDE_VALUES // (self.n_features * self.coef.shape[2]))
+        for start in range(0, X.shape[0], step):
+            part = X[start : start + step]
+            dense = part.toarray() if sparse.issparse(part) else part
+            codes, table = self.encoder.encode(dense)
+            numbers = table[codes.values.reshape(dense.shape)]
+            np.einsum("njr,kjr->nkj", numbers, self.coef, out=out[start : start + step])
+        return out
 
     def curve(self, feature: int, values: FloatArray) -> FloatArray:
         """The curves of one feature at some values, shape (n_functions, n_values)."""
@@ -196,9 +201,8 @@ class BinModel:
 
 def encode_feature(quantiser: Quantiser, feature: int, values: FloatArray) -> NDArray[Any]:
     """Codes of some values of one feature."""
-    wide = np.zeros((len(values), len(quantiser.low)))
-    wide[:, feature] = values
-    return quantiser.encode(wide).values.reshape(wide.shape)[:, feature]
+    alone = replace(quantiser, low=quantiser.low[[feature]], span=quantiser.span[[feature]])
+    return alone.encode(np.asarray(values)[:, None]).values
 
 
 def bin_offsets(codes: Codes) -> NDArray[np.int64]:

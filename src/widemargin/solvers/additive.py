@@ -148,7 +148,7 @@ def descend(
     n_problems = len(problem.positives)
     n_groups = -(-n_problems // CLASSES_AT_ONCE)
     groups = np.array_split(np.arange(n_problems), n_groups)
-    solved: list[LinearResult] = [None] * n_groups  # type: ignore[list-item]
+    solved: dict[int, LinearResult] = {}
 
     def solve(first: int, last: int) -> None:
         for g in range(first, last):
@@ -156,7 +156,7 @@ def descend(
             solved[g] = group.solve(settings, workers, callback)
 
     workers.run(n_groups, solve, grain=1)
-    return gather_results(solved)
+    return gather_results([solved[g] for g in range(n_groups)])
 
 
 def gather_results(parts: list[LinearResult]) -> LinearResult:

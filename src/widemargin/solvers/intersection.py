@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 
 from widemargin.solvers import intersection_fast as fast
 from widemargin.solvers.additive import SMALL_PASSES, SMALL_TOL, Descent, LinearResult
+from widemargin.solvers.coded_rows import FloatArray
 from widemargin.tables.quantiser import Codes
 
-#: Steps of the conjugate gradient method for one Newton step.
-MAX_CG_STEPS = 100
+#: Steps of the conjugate gradient method for one Newton step, and the share of the residual at which
+#: it ends: exact steps would not pay while the set of violated margins changes.
+MAX_CG_STEPS, CG_ACCURACY = 100, 0.1
 #: A step is shortened until it brings this share of what its slope promises.
 SUFFICIENT = 0.01
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,7 @@ def solve_primal(
     n_positive = int(np.count_nonzero(y > 0))
     rarer = max(min(n_positive, len(y) - n_positive), 1) / len(y)
     target = np.inf
-    reason = "max_iter"
-    norm = 0.0
+    reason, norm, n_steps = "max_iter", 0.0, 0
     for number in range(settings.max_iter):
         shortfall = np.maximum(1.0 - y * products, 0.0)
         gradient = w - rows.combine(2.0 * costs * y * shortfall)
@@ -83,9 +82,7 @@ def solve_primal(
             reason = "max_time"
             break
         curvature = np.where(shortfall > 0, 2.0 * costs, 0.0)
-        step = _newton_step(
-            rows, curvature, gradient, min(0.1, np.sqrt(norm / max(target, 1e-300)))
-        )
+        step = _newton_step(rows, curvature, gradient)
         moved = rows.multiply(step)
         size = _line_search(w, products, step, moved, y, costs, float(gradient @ step))
         if size == 0.0:
@@ -94,22 +91,21 @@ def solve_primal(
             break
         w += size * step
         products += size * moved
+        n_steps += 1
     alpha = 2.0 * costs * np.maximum(1.0 - y * products, 0.0)
     return LinearResult(
         coef=rows.to_curves(w)[None, :], extra=np.empty((1, 0)), alpha=alpha[:, None],
-        n_iter=np.array([number]), violation=np.array([norm]), stop_reason=reason,
+        n_iter=np.array([n_steps]), violation=np.array([norm]), stop_reason=reason,
     )  # fmt: skip
 
 
-def _newton_step(
-    rows: UnaryRows, curvature: FloatArray, gradient: FloatArray, accuracy: float
-) -> FloatArray:
-    """Solve ``(I + X' diag(curvature) X) step = -gradient`` by conjugate gradients."""
+def _newton_step(rows: UnaryRows, curvature: FloatArray, gradient: FloatArray) -> FloatArray:
+    """Solve ``(I + X' diag(curvature) X) step = -gradient`` roughly, by conjugate gradients."""
     step = np.zeros_like(gradient)
     residual = -gradient
     direction = residual.copy()
     squared = float(residual @ residual)
-    goal = (accuracy**2) * squared
+    goal = CG_ACCURACY**2 * squared
     for _ in range(MAX_CG_STEPS):
         if squared <= goal:
             break

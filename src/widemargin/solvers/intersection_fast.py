@@ -96,6 +96,9 @@ def crammer_singer_pass(
     worst = 0.0
     for s in range(order.size):
         i = order[s]
+        if norms[i] <= 0.0:
+            # All zero: whatever its coefficients, no decision changes.
+            continue
         first, last = indptr[i], indptr[i + 1]
         largest, smallest = -np.inf, np.inf
         for m in range(n_classes):
@@ -109,7 +112,7 @@ def crammer_singer_pass(
             if alpha[i, m] < (costs[i] if m == labels[i] else 0.0):
                 smallest = min(smallest, total)
         worst = max(worst, largest - smallest)
-        if largest - smallest <= 1e-12 or norms[i] <= 0.0:
+        if largest - smallest <= 1e-12:
             continue
         for m in range(n_classes):
             slopes[m] -= norms[i] * alpha[i, m]
