@@ -28,10 +28,7 @@ def validate_problem(
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "
             "is None"
         )
-    X, y = validate_data(
-        estimator, X, y, accept_sparse="csr", dtype=[np.float32, np.float64], order="C",
-        accept_large_sparse=True,
-    )  # fmt: skip
+    X, y = _validate_rows(estimator, X, y, is_first=True)
     if precomputed:
         check_precomputed(X)
     check_classification_targets(y)
@@ -46,14 +43,20 @@ def validate_problem(
     return Problem(canonical(X), labels, classes, sample_weights, weights, kept)
 
 
+def _validate_rows(estimator: Any, X: Any, y: Any, *, is_first: bool) -> tuple[Any, Any]:
+    """Finite data with labels, as wide as before unless they are the first."""
+    checked: tuple[Any, Any] = validate_data(
+        estimator, X, y, accept_sparse="csr", dtype=[np.float32, np.float64], order="C",
+        accept_large_sparse=True, reset=is_first,
+    )  # fmt: skip
+    return checked
+
+
 def validate_partial(
     estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any, *, is_first: bool
 ) -> Problem:
     """Check some of the training data; ``classes`` name all labels, in the first call at least."""
-    X, y = validate_data(
-        estimator, X, y, accept_sparse="csr", dtype=[np.float32, np.float64], order="C",
-        accept_large_sparse=True, reset=is_first,
-    )  # fmt: skip
+    X, y = _validate_rows(estimator, X, y, is_first=is_first)
     if is_first and classes is None:
         raise ValueError("classes: the first call of partial_fit needs all labels there will be")
     known = estimator.classes_ if not is_first else np.unique(classes)
@@ -74,10 +77,7 @@ def validate_chunk(
     estimator: Any, X: Any, y: Any, sample_weight: Any, *, is_first: bool
 ) -> tuple[Any, NDArray[Any], NDArray[np.float64]]:
     """Check one piece of the training data; the first sets ``n_features_in_``."""
-    X, y = validate_data(
-        estimator, X, y, accept_sparse="csr", dtype=[np.float32, np.float64], order="C",
-        accept_large_sparse=True, reset=is_first,
-    )  # fmt: skip
+    X, y = _validate_rows(estimator, X, y, is_first=is_first)
     weights = validate_sample_weights(sample_weight, X)
     if (weights == 0).any():
         raise ValueError("sample_weight: leave rows of weight zero out of the pieces")

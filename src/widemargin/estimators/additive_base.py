@@ -19,6 +19,7 @@ from widemargin.problem import Problem
 from widemargin.progress import show_passes
 from widemargin.solvers.additive import Descent, DualProblem, LinearResult, descend
 from widemargin.solvers.additive_fast import Rows
+from widemargin.tables.quantiser import Ranges, measure_ranges, row_chunks
 from widemargin.validation import (
     check_choice,
     check_columns_nonnegative,
@@ -242,13 +243,11 @@ class AdditiveClassifier(LinearClassifier):
             curves.append((values, heights[0] if len(self.classes_) == 2 else heights))
         return curves
 
-    def _keep_summary(self, problem: Problem) -> None:
-        """What pictures and explanations need to know of the training data."""
-        X = problem.X
-        low, high = X.min(axis=0), X.max(axis=0)
-        if hasattr(low, "toarray"):
-            low, high = low.toarray().ravel(), high.toarray().ravel()
-        self.feature_ranges_ = np.array([low, high], np.float64)
+    def _measure(self, problem: Problem) -> Ranges:
+        """Ranges of the features, which pictures need too."""
+        ranges = measure_ranges(row_chunks(problem.X))
+        self.feature_ranges_ = np.array([ranges.low, ranges.high])
+        return ranges
 
 
 class HistogramClassifier(AdditiveClassifier):

@@ -8,20 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin.estimators.chunks import collect_chunks
-from widemargin.estimators.stochastic import Represented, StochasticClassifier, pad_rank
+from widemargin.estimators.stochastic import Represented, StochasticClassifier
 from widemargin.kernels import Kernel
 from widemargin.models.additive import BinEncoder, BinModel, TableModel, bin_offsets
 from widemargin.problem import Problem
 from widemargin.solvers.additive_fast import count_codes, sum_codes
-from widemargin.solvers.coded_rows import bin_rows, table_rows
+from widemargin.solvers.coded_rows import bin_rows, pad_rank, table_rows
 from widemargin.tables.quantiser import (
     SPACINGS,
     Codes,
     Quantiser,
     Ranges,
     fit_quantiser,
-    measure_ranges,
-    row_chunks,
 )
 from widemargin.tables.scalar import check_scalar_kernel, make_scalar_kernel
 from widemargin.tables.spectral import MAX_RANK, Spectrum, spectral_table
@@ -230,7 +228,6 @@ class AdditiveSVC(StochasticClassifier):
         return self
 
     def _fit(self, problem: Problem) -> None:
-        self._keep_summary(problem)
         self._fit_quantiser(problem)
         self._fit_codes(problem, self.quantiser_.encode(problem.X))
 
@@ -249,7 +246,7 @@ class AdditiveSVC(StochasticClassifier):
         self._choose_table(problem, self.quantiser_.encode(problem.X))
 
     def _fit_quantiser(self, problem: Problem) -> None:
-        self._fit_grid(measure_ranges(row_chunks(problem.X)), problem.X, problem.sample_weights)
+        self._fit_grid(self._measure(problem), problem.X, problem.sample_weights)
 
     def _fit_grid(self, ranges: Ranges, X: Any = None, weights: Any = None) -> Quantiser:
         kernel = make_scalar_kernel(self.kernel, self.p)

@@ -18,8 +18,7 @@ from widemargin.tables.quantiser import (
     MAX_COUNT,
     Codes,
     Quantiser,
-    measure_ranges,
-    row_chunks,
+    Ranges,
     weighted_quantiles,
 )
 from widemargin.validation import check_choice, check_integer, check_number
@@ -149,7 +148,8 @@ class IntersectionSVC(AdditiveClassifier):
             )
 
     def _fit(self, problem: Problem) -> None:
-        self.quantiser_ = _fit_bins(problem, self.n_bins, float(self.clip_quantile))
+        ranges = self._measure(problem)
+        self.quantiser_ = _fit_bins(problem, ranges, self.n_bins, float(self.clip_quantile))
         X = problem.X
         if sparse.issparse(X) and self.quantiser_.zero_code != 0:
             # Zero is a bin like any other, so every value has a code, of one or two bytes.
@@ -162,7 +162,6 @@ class IntersectionSVC(AdditiveClassifier):
             # Crammer and Singer's two curves are opposite; one says it all.
             curves = curves[1:] - curves[:1]
         self._model = BinModel(self.quantiser_, offsets, curves, np.zeros(len(curves)))
-        self._keep_summary(problem)
 
     def _solve(self, problem: Problem, codes: Codes, offsets: NDArray[np.int64]) -> LinearResult:
         if self.multi_class == "crammer_singer":
@@ -207,10 +206,9 @@ class IntersectionSVC(AdditiveClassifier):
         return self._model.full_curves()
 
 
-def _fit_bins(problem: Problem, n_bins: int, share: float) -> Quantiser:
+def _fit_bins(problem: Problem, ranges: Ranges, n_bins: int, share: float) -> Quantiser:
     """Whole numbers as they are, else Eq. 13 of the paper: one range for all features."""
     X = problem.X
-    ranges = measure_ranges(row_chunks(X))
     low, high = float(ranges.low.min()), float(ranges.high.max())
     d = X.shape[1]
     if ranges.is_integer and low >= 0 and 1 <= high <= MAX_COUNT:

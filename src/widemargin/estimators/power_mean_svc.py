@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from widemargin.estimators.stochastic import StochasticClassifier, pad_rank
+from widemargin.estimators.stochastic import StochasticClassifier
 from widemargin.models.additive import (
     BinEncoder,
     LogEncoder,
@@ -16,7 +16,7 @@ from widemargin.models.additive import (
 )
 from widemargin.problem import Problem
 from widemargin.solvers.additive_fast import sum_codes
-from widemargin.solvers.coded_rows import table_rows
+from widemargin.solvers.coded_rows import pad_rank, table_rows
 from widemargin.tables.quantiser import Codes, Quantiser
 from widemargin.tables.regression import PAPER_ANCHORS, chebyshev_anchors, regression_tables
 from widemargin.tables.scalar import ScalarKernel, make_scalar_kernel, power_mean
@@ -206,11 +206,11 @@ class PowerMeanSVC(StochasticClassifier):
 
     def _scalar_kernel(self) -> ScalarKernel:
         if self.kernel is None:
-            return ScalarKernel("power_mean", self._power_mean, True, True)
+            return ScalarKernel("power_mean", self._power_mean, np.asarray, True)
         return make_scalar_kernel(self.kernel, self.p)
 
     def _prepare(self, problem: Problem) -> None:
-        self.unit_ = max(1.0, float(problem.X.max()))
+        self.unit_ = max(1.0, float(self._measure(problem).high.max()))
         self.anchors_ = self._unit_anchors() * self.unit_
 
     def _fit(self, problem: Problem) -> None:
@@ -221,7 +221,6 @@ class PowerMeanSVC(StochasticClassifier):
             self._fit_stochastic(problem, data)
         else:
             self._fit_dual(problem, data)
-        self._keep_summary(problem)
 
     def _represent(self, problem: Problem) -> "_Represented":
         quantiser = None
@@ -231,7 +230,7 @@ class PowerMeanSVC(StochasticClassifier):
             quantiser = Quantiser(np.zeros(d), np.full(d, self.unit_), grid, "uniform")
         return _Represented(
             problem.X, self._scalar_kernel(), quantiser, self.anchors_, self.offset, self.unit_,
-            self._dtype(problem), is_power=self.kernel is None,
+            self._dtype(problem),
         )  # fmt: skip
 
     @property
@@ -253,8 +252,6 @@ class _Represented:
         offset: float,
         unit: float,
         dtype: type,
-        *,
-        is_power: bool,
     ) -> None:
         self.n_anchors = len(anchors)
         if quantiser is None:
@@ -273,8 +270,7 @@ class _Represented:
         self.encoder: BinEncoder | LogEncoder = LogEncoder(unit, offset, len(anchors), skips_zero)
         if quantiser is not None:
             self.encoder = BinEncoder(quantiser, read[: quantiser.n_bins])
-        # The kernel of a power mean at equal numbers is the number itself.
-        diag = values if is_power else np.array([kernel([v], [v])[0, 0] for v in values])
+        diag = kernel.diag(values)
         ones = np.ones(X.shape[1])
         extra, base = None, 0.0
         self.zero_read = read[-1]

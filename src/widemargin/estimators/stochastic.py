@@ -69,7 +69,6 @@ class StochasticClassifier(HistogramClassifier):
         self._check_features(problem.X)
         if is_first:
             self.classes_ = problem.classes
-            self._keep_summary(problem)
             self._prepare(problem)
             self.n_seen_ = self.t_ = 0
         data = self._represent(problem)
@@ -148,10 +147,3 @@ class StochasticClassifier(HistogramClassifier):
             penalty=1.0 / (self.C * n_seen) if self.alpha is None else self.alpha,
             delay=self.eta0, is_squared=self.loss == "squared_hinge",
         )  # fmt: skip
-
-
-def pad_rank(coef: NDArray[np.float64], rank: int) -> NDArray[np.float64]:
-    """Coefficients (n_functions, n_features, few) with zeros up to the rank, one row a function."""
-    padded = np.zeros((*coef.shape[:2], rank))
-    padded[:, :, : coef.shape[2]] = coef
-    return padded.reshape(len(coef), -1)

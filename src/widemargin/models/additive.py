@@ -8,14 +8,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from widemargin.parallel import open_workers
-from widemargin.solvers.coded_rows import bin_rows, decide, table_rows
+from widemargin.solvers.coded_rows import FloatArray, bin_rows, decide, pad_rank, table_rows
 from widemargin.tables.quantiser import Codes, Quantiser, dense_codes
 from widemargin.tables.regression import explain_values
 
 #: Values turned into codes at a time when predicting.
 DECIDE_VALUES = 2**22
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -111,11 +109,9 @@ class TableModel:
             table = table - zero
             base = base + (self.coef @ zero).sum(axis=1)
         rows = table_rows(codes, table, None, np.ones(self.n_features), None, np.float64)
-        padded = np.zeros((*self.coef.shape[:2], rows.rank))
-        padded[:, :, : self.coef.shape[2]] = self.coef
+        no_extra = np.empty((len(self.coef), 0))
         with open_workers(n_jobs) as workers:
-            flat = padded.reshape(len(padded), -1)
-            return base + decide(rows, flat, np.empty((len(flat), 0)), workers)
+            return base + decide(rows, pad_rank(self.coef, rows.rank), no_extra, workers)
 
     def contributions(self, X: Any) -> FloatArray:
         """Share of every feature in every decision, shape (n, n_functions, n_features)."""

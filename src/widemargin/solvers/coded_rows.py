@@ -169,6 +169,13 @@ def weigh_bins(rows: Rows, signed: FloatArray) -> tuple[NDArray[Any], NDArray[An
     return coef, signed.T @ rows.extra_write.reshape(len(signed), -1)
 
 
+def pad_rank(coef: FloatArray, rank: int) -> FloatArray:
+    """Coefficients (n_functions, n_features, few) with zeros up to the rank, one row a function."""
+    padded = np.zeros((*coef.shape[:2], rank))
+    padded[:, :, : coef.shape[2]] = coef
+    return padded.reshape(len(coef), -1)
+
+
 def decide(rows: Rows, coef: NDArray[Any], extra: NDArray[Any], workers: Workers) -> FloatArray:
     """Values of all decision functions at all rows, shape (n, n_problems)."""
     n_problems = len(coef)

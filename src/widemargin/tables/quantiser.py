@@ -48,11 +48,6 @@ class Codes:
     def __len__(self) -> int:
         return len(self.indptr) - 1
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes held by the arrays."""
-        return self.values.nbytes + self.indices.nbytes + self.indptr.nbytes
-
 
 @dataclass(frozen=True)
 class Quantiser:

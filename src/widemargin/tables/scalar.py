@@ -35,17 +35,17 @@ class ScalarKernel:
         What to call it.
     matrix : callable
         ``matrix(x, y)`` gives the values between two vectors of numbers.
+    diag : callable
+        ``diag(x)`` gives ``k(x, x)`` for every number of a vector.
     is_homogeneous : bool
         Whether ``k(c x, c y) = c k(x, y)``, so that features may be scaled before and their
         contributions after.
-    needs_nonnegative : bool
-        Whether it is defined for non-negative numbers only.
     """
 
     name: str
     matrix: Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
+    diag: Callable[[NDArray[np.float64]], NDArray[np.float64]]
     is_homogeneous: bool
-    needs_nonnegative: bool
 
     def __call__(self, x: Any, y: Any) -> NDArray[np.float64]:
         return self.matrix(np.asarray(x, np.float64), np.asarray(y, np.float64))
@@ -56,11 +56,15 @@ def make_scalar_kernel(kernel: Any, p: float = -1.0) -> ScalarKernel:
     if isinstance(kernel, str) and kernel in ADDITIVE:
         kernel = PowerMean(p) if kernel == "power_mean" else ADDITIVE[kernel]()
     if isinstance(kernel, Kernel) and type(kernel) in ADDITIVE.values():
+        # All of them are means, and the mean of x and x is x.
         return ScalarKernel(
-            kernel.name, lambda x, y: kernel.exact(x[:, None], y[:, None]), True, True
+            kernel.name, lambda x, y: kernel.exact(x[:, None], y[:, None]), np.asarray, True
         )
     if callable(kernel) and not isinstance(kernel, Kernel):
-        return ScalarKernel("callable", lambda x, y: _call(kernel, x, y), False, False)
+        return ScalarKernel(
+            "callable", lambda x, y: _call(kernel, x, y),
+            lambda x: np.asarray(kernel(x, x), np.float64), False,
+        )  # fmt: skip
     raise ValueError(
         f"kernel: {kernel!r} is not additive; use one of {', '.join(sorted(ADDITIVE))}, or a callable "
         "k(x, y) of two arrays of numbers"
