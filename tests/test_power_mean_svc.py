@@ -38,7 +38,13 @@ def test_decisions_are_those_of_equation_39(p, lut, as_sparse):
     form = sparse.csr_matrix if as_sparse else np.asarray
     model = PowerMeanSVC(C=1.0, p=p, lut=lut, tol=0.01, warm_start=True, random_state=0)
     model.fit(form(X), y)
-    assert_allclose(model.decision_function(form(X)), by_hand(model, X, y, X), atol=1e-6)
+    decisions = by_hand(model, X, y, X)
+    assert_allclose(model.decision_function(form(X)), decisions, atol=1e-6)
+    # And the coefficients are where Algorithm 3 comes to rest.
+    alpha = model._warm_state[1][:, 0]
+    gradient = np.where(y == 1, 1, -1) * decisions - 1
+    assert gradient[alpha < 1].min() > -0.01
+    assert gradient[alpha > 0].max() < 0.01
     assert model.coef_.shape == (1, 5, 3)
     assert_allclose(model.anchors_, ANCHORS)
 
@@ -122,22 +128,22 @@ def test_the_shift_at_zero_is_a_number_not_a_hole():
 
 
 def test_divergence_is_reported_and_the_best_kept():
+    """Anchors that are all large say nothing of small numbers."""
     rng = np.random.default_rng(0)
     X = rng.random((400, 30)) ** 8
     y = (X[:, 0] > X[:, 1]).astype(int)
     model = PowerMeanSVC(
-        C=1e4,
-        p=-np.inf,
-        n_anchors=8,
-        anchors=np.linspace(0.9, 1.0, 8),
-        max_iter=200,
+        C=1e4, n_anchors=5, anchors=np.linspace(0.9, 1.0, 5), max_iter=200, warm_start=True,
         random_state=0,
-    )
-    with pytest.warns(ConvergenceWarning, match="diverged|max_iter"):
+    )  # fmt: skip
+    with pytest.warns(ConvergenceWarning, match="diverged, and the best of its solutions is kept"):
         model.fit(X, y)
-    assert model.stop_reason_ in ("diverged", "max_iter")
-    assert np.isfinite(model.coef_).all()
-    assert np.isfinite(model.violation_)
+    assert model.stop_reason_ == "diverged"
+    # What is kept is as good as it says: a pass over all rows found no larger violation.
+    gradient = np.where(y == 1, 1, -1) * model.decision_function(X) - 1
+    alpha = model._warm_state[1][:, 0]
+    spread = gradient[alpha > 0].max() - gradient[alpha < 1e4].min()
+    assert spread < 10 * model.violation_
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,10 @@ from widemargin.models.additive import BinModel, bin_offsets
 from widemargin.problem import Problem
 from widemargin.progress import show_passes
 from widemargin.solvers.additive import LinearResult, gather_results
-from widemargin.solvers.additive_fast import sum_codes
+from widemargin.solvers.additive_fast import Rows, sum_codes
 from widemargin.solvers.coded_rows import bin_rows
-from widemargin.solvers.intersection import UnaryRows, solve_crammer_singer, solve_primal
+from widemargin.solvers.crammer_singer import solve_crammer_singer
+from widemargin.solvers.unary import UnaryRows, solve_primal
 from widemargin.tables.quantiser import (
     MAX_COUNT,
     Codes,
@@ -164,15 +165,17 @@ class IntersectionSVC(AdditiveClassifier):
         self._model = BinModel(self.quantiser_, offsets, curves, np.zeros(len(curves)))
 
     def _solve(self, problem: Problem, codes: Codes, offsets: NDArray[np.int64]) -> LinearResult:
-        if self.multi_class == "crammer_singer":
-            return self._solve_at_once(problem, codes, offsets)
-        if self.solver == "primal":
+        at_once = self.multi_class == "crammer_singer"
+        if self.solver == "primal" and not at_once:
             return self._solve_primal(problem, codes, offsets)
         levels = np.arange(self.quantiser_.n_bins, dtype=np.float64)
         ones = np.ones(problem.X.shape[1])
-        rows = bin_rows(codes, offsets, levels, ones, None, self._dtype(problem))
+        dtype = np.float64 if at_once else self._dtype(problem)
+        rows = bin_rows(codes, offsets, levels, ones, None, dtype)
         norms = np.empty(len(codes))
         sum_codes(rows, levels, ones, norms)
+        if at_once:
+            return self._solve_at_once(problem, rows, norms)
         return self._descend(problem, rows, norms)
 
     def _solve_primal(
@@ -189,11 +192,11 @@ class IntersectionSVC(AdditiveClassifier):
         return result
 
     def _solve_at_once(
-        self, problem: Problem, codes: Codes, offsets: NDArray[np.int64]
+        self, problem: Problem, rows: Rows, norms: NDArray[np.float64]
     ) -> LinearResult:
         with show_passes(self.verbose) as show:
             result = solve_crammer_singer(
-                codes, offsets, problem.labels.astype(np.int64), self.C * problem.weights,
+                rows, problem.labels.astype(np.int64), self.C * problem.weights, norms,
                 len(problem.classes), self._settings(problem), show,
             )  # fmt: skip
         self._keep_progress(problem, result)

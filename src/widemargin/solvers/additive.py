@@ -30,6 +30,8 @@ from widemargin.solvers.coded_rows import (
 CLASSES_AT_ONCE = 8
 #: An approximate descent has diverged when the violation is so many times the smallest it had.
 DIVERGED = 100.0
+#: Every so many passes all rows of an approximate descent take part, so that it can be judged.
+CHECK_PASSES = 10
 #: Violation and passes to which small problems are finished, where that costs nothing.
 SMALL_TOL, SMALL_PASSES = 1e-11, 20_000
 
@@ -228,6 +230,9 @@ class _Group:
             if workers.failed:
                 # Another thread was interrupted; nobody will look at this solution.
                 return "max_time"
+            if best is not None and number % CHECK_PASSES == 0:
+                self.resting[:, ~self.is_done] = False
+            is_full = not self.resting[:, ~self.is_done].any()
             order = np.flatnonzero(~self.resting.all(axis=1))
             self._sweep(rng.permutation(order), tops, bottoms)
             going = ~self.is_done
@@ -236,9 +241,12 @@ class _Group:
             self._rest(tol, tops, bottoms)
             if callback is not None:
                 callback(number + 1, float(self.violation.max()))
-            if best is not None and best.has_diverged():
-                best.restore()
-                return "diverged"
+            if best is not None:
+                if is_full:
+                    best.consider()
+                if best.has_diverged(tol):
+                    best.restore()
+                    return "diverged"
             if self.is_done.all():
                 return "converged"
             if settings.deadline is not None and time.time() > settings.deadline:
@@ -274,14 +282,18 @@ class _Best:
         self.violation = np.inf
         self.kept: tuple[Any, ...] = ()
 
-    def has_diverged(self) -> bool:
-        """Whether the group is far worse than it was; keeps a copy if it is the best so far."""
-        now = float(self.group.violation.max())
+    def consider(self) -> None:
+        """Keep a copy if it is the best so far, judged by a pass in which no row rested."""
+        g = self.group
+        now = float(g.violation.max())
         if now < self.violation:
-            g = self.group
             self.violation = now
             self.kept = (g.coef.copy(), g.extra.copy(), g.alpha.copy(), g.violation.copy())
-        return not now <= DIVERGED * self.violation
+
+    def has_diverged(self, tol: float) -> bool:
+        """Whether the group is far worse than it was. Rows that rest can only add to that."""
+        now = float(self.group.violation.max())
+        return not now <= DIVERGED * max(self.violation, tol)
 
     def restore(self) -> None:
         """Go back to the best solution."""

@@ -451,6 +451,67 @@ def stochastic_steps(
 
 
 @jit
+def share_out(slopes, curvature, positive, cost, alpha):
+    """Minimise ``curvature / 2 |a|^2 + slopes'a`` with sum zero, ``a <= 0`` but ``<= cost`` for one.
+
+    At the optimum ``a_m = min(bound_m, (level - slopes_m) / curvature)``; the level is found by
+    going through the classes from the largest ``slopes_m + curvature bound_m`` downwards.
+    """
+    n = slopes.size
+    ranked = slopes.copy()
+    ranked[positive] += curvature * cost
+    ranked.sort()
+    total = ranked[n - 1] - curvature * cost
+    count = 1
+    while count < n and total < count * ranked[n - 1 - count]:
+        total += ranked[n - 1 - count]
+        count += 1
+    level = total / count
+    for m in range(n):
+        bound = cost if m == positive else 0.0
+        alpha[m] = min(bound, (level - slopes[m]) / curvature)
+
+
+@jit
+def crammer_singer_pass(rows, order, labels, costs, norms, alpha, coef, extra_coef):
+    """One pass of Crammer and Singer's dual; returns the largest violation of its conditions.
+
+    The coefficients of class m are those of ``w_m = sum_i alpha[i, m] x_i``. A visit to a row moves
+    its coefficients for all classes at once, to the optimum.
+    """
+    n_classes = alpha.shape[1]
+    words, reads, writes = make_words(rows), table_words(rows.read), table_words(rows.write)
+    row = words.view(coef.dtype)
+    wanted = np.ones(n_classes, np.bool_)
+    slopes = np.empty(n_classes, coef.dtype)
+    new, deltas = np.empty(n_classes), np.empty(n_classes, coef.dtype)
+    worst = 0.0
+    for s in range(order.size):
+        i = order[s]
+        if norms[i] <= 0.0:
+            # All zero: whatever its coefficients, no decision changes.
+            continue
+        read_row(rows, i, wanted, coef, extra_coef, row, words, reads, slopes)
+        largest, smallest = -np.inf, np.inf
+        for m in range(n_classes):
+            slopes[m] += 0.0 if m == labels[i] else 1.0
+            largest = max(largest, slopes[m])
+            if alpha[i, m] < (costs[i] if m == labels[i] else 0.0):
+                smallest = min(smallest, slopes[m])
+        worst = max(worst, largest - smallest)
+        if largest - smallest <= 1e-12:
+            continue
+        for m in range(n_classes):
+            slopes[m] -= norms[i] * alpha[i, m]
+        share_out(slopes, norms[i], labels[i], costs[i], new)
+        for m in range(n_classes):
+            deltas[m] = new[m] - alpha[i, m]
+            alpha[i, m] = new[m]
+        add_row(rows, i, deltas, coef, extra_coef, row, words, writes)
+    return worst
+
+
+@jit
 def decide_rows(rows, first, last, coef, extra_coef, out):
     """Values of all decision functions at some rows."""
     n_classes = out.shape[1]
@@ -473,24 +534,6 @@ def sum_codes(rows, per_code, scale, out):
             j = e - first if rows.is_whole else np.int64(rows.indices[e])
             total += scale[j] * per_code[rows.codes[e]]
         out[i] = total
-
-
-@jit
-def curves_of_rows(codes, indices, is_whole, indptr, offsets, levels, scale, factors, out):
-    """Decision curves of a sum of rows, each times its factor: two running sums over bins."""
-    out[:] = 0.0
-    for i in range(factors.size):
-        if factors[i] != 0.0:
-            for e in range(indptr[i], indptr[i + 1]):
-                j = e - indptr[i] if is_whole else np.int64(indices[e])
-                out[offsets[j] + np.int64(codes[e])] += factors[i]
-    for j in range(offsets.size - 1):
-        first, last = offsets[j], offsets[j + 1]
-        for k in range(last - 2, first - 1, -1):
-            out[k] += out[k + 1]
-        out[first] = 0.0
-        for k in range(first + 1, last):
-            out[k] = out[k - 1] + out[k] * scale[j] * (levels[k - first] - levels[k - first - 1])
 
 
 @jit

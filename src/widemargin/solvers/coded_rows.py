@@ -10,6 +10,7 @@ from widemargin.kernels import Intersection
 from widemargin.parallel import Workers
 from widemargin.solvers import additive_fast as fast
 from widemargin.solvers.additive_fast import Rows
+from widemargin.solvers.unary_fast import combine_rows, to_curves
 from widemargin.tables.quantiser import Codes
 
 #: Most rows for which the kernel between all of them is kept.
@@ -159,12 +160,12 @@ def gram_rows(rows: Rows, workers: Workers) -> Rows:
 def weigh_bins(rows: Rows, signed: FloatArray) -> tuple[NDArray[Any], NDArray[Any]]:
     """Curves of every class, and of its extra numbers, for signed dual coefficients by class."""
     coef = np.empty((signed.shape[1], count_coefs(rows)), float_type(rows))
-    curves = np.empty(coef.shape[1])
+    weights, curves = np.empty(coef.shape[1]), np.empty(coef.shape[1])
     for k, factors in enumerate(np.ascontiguousarray(signed.T)):
-        fast.curves_of_rows(
-            rows.codes, rows.indices, rows.is_whole, rows.indptr, rows.offsets, rows.read, rows.scale,
-            factors, curves,
-        )  # fmt: skip
+        combine_rows(
+            rows.codes, rows.indices, rows.is_whole, rows.indptr, rows.offsets, factors, weights
+        )
+        to_curves(weights, rows.offsets, rows.read, rows.scale, curves)
         coef[k] = curves
     return coef, signed.T @ rows.extra_write.reshape(len(signed), -1)
 

@@ -1,14 +1,13 @@
-"""The intersection kernel on codes: the primal by Newton's method, Crammer and Singer's problem."""
+"""The intersection kernel in its unary space: the primal problem by Newton's method."""
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from widemargin.solvers import intersection_fast as fast
-from widemargin.solvers.additive import SMALL_PASSES, SMALL_TOL, Descent, LinearResult
+from widemargin.solvers import unary_fast as fast
+from widemargin.solvers.additive import Descent, LinearResult
 from widemargin.solvers.coded_rows import FloatArray
 from widemargin.tables.quantiser import Codes
 
@@ -34,24 +33,23 @@ class UnaryRows:
     def multiply(self, weights: FloatArray) -> FloatArray:
         """Products of all rows with a vector."""
         out = np.empty(len(self.codes))
-        fast.look_up(
-            self.codes.values, self.codes.indices, self.codes.indptr, self.offsets,
-            self.to_curves(weights), out,
-        )  # fmt: skip
+        c, curves = self.codes, self.to_curves(weights)
+        fast.look_up(c.values, c.indices, not c.is_sparse, c.indptr, self.offsets, curves, out)
         return out
 
     def combine(self, factors: FloatArray) -> FloatArray:
         """Sum of the rows, each times its factor."""
         out = np.empty(self.size)
+        c = self.codes
         fast.combine_rows(
-            self.codes.values, self.codes.indices, self.codes.indptr, self.offsets, factors, out
+            c.values, c.indices, not c.is_sparse, c.indptr, self.offsets, factors, out
         )
         return out
 
     def to_curves(self, weights: FloatArray) -> FloatArray:
         """Running sums of a vector."""
-        curves = np.empty(self.size)
-        fast.to_curves(weights, self.offsets, curves)
+        curves, levels = np.empty(self.size), np.arange(float(np.diff(self.offsets).max()))
+        fast.to_curves(weights, self.offsets, levels, np.ones(self.codes.n_features), curves)
         return curves
 
 
@@ -135,45 +133,3 @@ def _line_search(
             return size
         size *= 0.5
     return 0.0
-
-
-def solve_crammer_singer(
-    codes: Codes,
-    offsets: NDArray[np.int64],
-    labels: NDArray[np.int64],
-    costs: FloatArray,
-    n_classes: int,
-    settings: Descent,
-    callback: Callable[[int, float], object] | None = None,
-) -> LinearResult:
-    """Crammer and Singer's multiclass machine, by dual descent over rows.
-
-    All classes of a row are moved at once, to the exact optimum for that row. Stops when no row
-    violates the optimality conditions by more than ``tol``.
-    """
-    alpha = np.zeros((len(labels), n_classes))
-    curves = np.zeros((n_classes, int(offsets[-1])))
-    norms = np.add.reduceat(np.append(codes.values, 0).astype(np.float64), codes.indptr[:-1]) * (
-        np.diff(codes.indptr) > 0
-    )
-    rng = np.random.default_rng(settings.seed)
-    reason, violation, n_iter = "max_iter", np.inf, 0
-    tol = SMALL_TOL if settings.finish else settings.tol
-    for number in range(SMALL_PASSES if settings.finish else settings.max_iter):
-        violation = fast.crammer_singer_pass(
-            rng.permutation(len(labels)), codes.values, codes.indices, codes.indptr, offsets, labels,
-            costs, norms, alpha, curves,
-        )  # fmt: skip
-        n_iter = number + 1
-        if callback is not None:
-            callback(n_iter, violation)
-        if violation <= tol:
-            reason = "converged"
-            break
-        if settings.deadline is not None and time.time() > settings.deadline:
-            reason = "max_time"
-            break
-    return LinearResult(
-        coef=curves, extra=np.empty((n_classes, 0)), alpha=alpha, n_iter=np.array([n_iter]),
-        violation=np.array([violation]), stop_reason=reason,
-    )  # fmt: skip
