@@ -15,10 +15,11 @@ _HOMES = {
     "KernelSVC": "widemargin.estimators.kernel_svc",
     "LRSVC": "widemargin.estimators.lr_svc",
     "PowerMeanSVC": "widemargin.estimators.power_mean_svc",
+    "ProjectedSVC": "widemargin.estimators.projected_svc",
     "save": "widemargin.estimators.persistence",
     "load": "widemargin.estimators.persistence",
 }
-_MODULES = ("datasets", "kernels", "plotting")
+_MODULES = ("baselines", "datasets", "export", "kernels", "plotting")
 
 __all__ = [
     "DCSVC",
@@ -27,8 +28,11 @@ __all__ = [
     "IntersectionSVC",
     "KernelSVC",
     "PowerMeanSVC",
+    "ProjectedSVC",
     "__version__",
+    "baselines",
     "datasets",
+    "export",
     "kernels",
     "load",
     "plotting",
@@ -36,7 +40,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from widemargin import datasets, kernels, plotting
+    from widemargin import baselines, datasets, export, kernels, plotting
     from widemargin.estimators.additive_svc import AdditiveSVC
     from widemargin.estimators.dc_svc import DCSVC
     from widemargin.estimators.intersection_svc import IntersectionSVC
@@ -44,6 +48,7 @@ if TYPE_CHECKING:
     from widemargin.estimators.lr_svc import LRSVC
     from widemargin.estimators.persistence import load, save
     from widemargin.estimators.power_mean_svc import PowerMeanSVC
+    from widemargin.estimators.projected_svc import ProjectedSVC
 
 
 def __getattr__(name: str) -> Any:

@@ -33,8 +33,11 @@ class Buffers:
         return self._held[name][:size].reshape(shape)
 
 
-def parse_bytes(memory: int | str) -> int:
-    """Number of bytes in ``memory``: a number, text such as ``"2 GB"``, or ``"auto"``."""
+def parse_bytes(memory: int | str, name: str = "memory") -> int:
+    """Number of bytes in ``memory``: a number, text such as ``"2 GB"``, or ``"auto"``.
+
+    ``name`` is the parameter to name in an error.
+    """
     if isinstance(memory, str) and memory == "auto":
         return int(AUTO_SHARE * free_bytes())
     if isinstance(memory, Integral) and not isinstance(memory, bool) and memory > 0:
@@ -46,7 +49,7 @@ def parse_bytes(memory: int | str) -> int:
             if amount > 0:
                 return amount
     raise ValueError(
-        f"memory: {memory!r} is not an amount; give bytes as a positive integer, text such as "
+        f"{name}: {memory!r} is not an amount; give bytes as a positive integer, text such as "
         "'500 MB' or '2 GiB', or 'auto'"
     )
 

@@ -8,6 +8,7 @@ from typing import TextIO
 
 from widemargin.solvers.box_qp import Progress
 from widemargin.solvers.divide import LevelProgress
+from widemargin.solvers.projected import Stage
 
 #: Seconds between two updates of the line.
 REFRESH_SECONDS = 0.2
@@ -98,6 +99,33 @@ class PassLine(_Line):
         if self._is_due():
             seconds = time.perf_counter() - self._began
             self._write(f"[widemargin] pass {number:,}  violation {violation:.2g}  {seconds:.1f} s")
+
+
+class BasisLine(_Line):
+    """Shows the state of a growing basis.
+
+    Parameters
+    ----------
+    n_bases : int
+        Bases in the fit.
+    verbose, stream
+        How often and where to write.
+    """
+
+    def __init__(self, n_bases: int, verbose: int, stream: TextIO | None = None) -> None:
+        super().__init__(verbose, stream)
+        self.n_bases = n_bases
+
+    def show(self, number: int, doing: str, stage: Stage) -> None:
+        """Report a change of basis ``number``."""
+        if self._is_due():
+            seconds = time.perf_counter() - self._began
+            which = f"basis {number + 1}/{self.n_bases}  " if self.n_bases > 1 else ""
+            self._write(
+                f"[widemargin] {which}{doing}  basis vectors {len(stage.rows):,}  "
+                f"objective {stage.objective.sum():.6g}  errors {stage.n_wrong.sum():,}  "
+                f"{seconds:.1f} s"
+            )
 
 
 @contextmanager

@@ -80,6 +80,11 @@ class Kernel(ABC):
         """Least value that tiles hold where the kernel's own is smaller yet; zero if that is none."""
         return 0.0
 
+    @property
+    def is_product(self) -> bool:
+        """Whether it is a function of a scalar product, which BLAS computes."""
+        return False
+
     @abstractmethod
     def params(self) -> dict[str, float]:
         """Parameters as plain numbers, for display and model files."""

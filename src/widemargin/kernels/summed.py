@@ -58,6 +58,10 @@ class SummedKernel(Kernel):
     def floor(self) -> float:
         return float(2.0**-126) if self.form.finish == tiles.EXP2 else 0.0
 
+    @property
+    def is_product(self) -> bool:
+        return self.form.op == tiles.DOT
+
     def params(self) -> dict[str, float]:
         return {f.name: getattr(self, f.name) for f in fields(self)}
 

@@ -1,0 +1,411 @@
+"""Sparse SVMs with a chosen number of basis vectors as a scikit-learn classifier."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import StratifiedShuffleSplit
+
+from widemargin.estimators.basis_base import BasisClassifier, split_classes
+from widemargin.kernels import Kernel
+from widemargin.memory import parse_bytes
+from widemargin.models.basis_path import BasisPath, join_stages
+from widemargin.parallel import open_workers
+from widemargin.problem import Problem
+from widemargin.progress import BasisLine
+from widemargin.solvers.projected import (
+    Columns,
+    Data,
+    Machine,
+    Search,
+    Selection,
+    Selector,
+    Source,
+    Stage,
+)
+from widemargin.validation import check_integer, check_number
+
+#: With ``n_basis="auto"``: largest size looked at, and share of the rows held out to judge sizes.
+AUTO_SIZE, AUTO_SHARE = 100, 0.2
+#: Bytes of a number in an exported model.
+NUMBER_BYTES = 4
+
+
+@dataclass(frozen=True)
+class PathPoint:
+    """A model on the way to the full basis.
+
+    Attributes
+    ----------
+    n_basis : int
+        Basis vectors of each binary problem.
+    objective : float
+        J, summed over the problems.
+    accuracy : float
+        Share of rows classified correctly.
+    """
+
+    n_basis: int
+    objective: float
+    accuracy: float
+
+
+class ProjectedSVC(BasisClassifier):
+    """Sparse kernel SVM: a chosen number of basis vectors, for small machines.
+
+    PSVM of Peng, Rafferty and Ferguson (2017). Basis vectors are training rows, added one by one,
+    each the one that lowers the objective ``w' K w + C sum max(0, error)^2`` most, and exchanged
+    afterwards as long as that lowers it. A model with 5 to 20 % of an SVM's support vectors is often
+    as accurate.
+
+    Parameters
+    ----------
+    n_basis : int, float, str, default=50
+        Basis vectors of each binary problem: a number, a share of the training rows, or an amount
+        such as ``"4 kB"`` for all vectors and coefficients in float32. ``"auto"`` grows a basis on
+        most of the rows and takes the smallest whose accuracy on the others is within one
+        standard error of the best, up to 100. Fewer are used if they separate the training rows, or if
+        no more are independent.
+    C : float, default=1.0
+        Cost of a squared error; smaller values regularise more.
+    kernel : str, callable or Kernel, default="rbf"
+        As for `KernelSVC`, but ``"precomputed"``.
+    gamma, degree, coef0
+        Parameters of the kernel, as for `KernelSVC`.
+    refine : bool, default=True
+        Whether to exchange basis vectors once they are chosen (the paper's second stage). If they
+        separate the training rows, they become fewer.
+    candidates : "all", int or float, default="all"
+        Rows that may become basis vectors: all, or so many (such a share) drawn anew for every choice. Of
+        59 one is among the best 5 % with a probability of 95 %.
+    shared_basis : bool, default=False
+        With more than two classes: one basis for all instead of one for each class. A model of the same
+        size then has more vectors for each class, and a kernel value serves all.
+    class_weight : dict, "balanced" or None, default=None
+        Factor on C for each class.
+    tol : float, default=1e-3
+        Least share of the objective that an exchange must be worth.
+    max_iter : int, default=1000
+        Most exchanges.
+    max_time : float or None, default=None
+        Seconds after which to stop with the basis reached so far.
+    memory : int or str, default="auto"
+        Bound on kernel values held, in bytes or text such as ``"2 GB"``; what does not fit is computed
+        again and again.
+    n_jobs : int or None, default=None
+        Threads; None for all cores.
+    random_state : int, RandomState or None, default=None
+        Draw of candidates, and of the rows held out by ``n_basis="auto"``.
+    verbose : int, default=0
+        1 for a progress line, 2 for a line at every change.
+    callback : callable or None, default=None
+        Called as ``callback(stage)`` with the present `Stage` after every change of a basis.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The labels, sorted.
+    basis_indices_ : ndarray of shape (n_vectors,)
+        Training rows that are basis vectors of any problem, sorted.
+    basis_vectors_ : ndarray or csr_matrix of shape (n_vectors, n_features)
+        These rows.
+    coef_ : ndarray of shape (n_functions, n_vectors)
+        ``decision = kernel(X, basis_vectors_) @ coef_.T + intercept_``; zero where a vector is not in
+        the basis of a problem.
+    intercept_ : ndarray of shape (n_functions,)
+        Constants.
+    n_basis_ : int or ndarray of shape (n_functions,)
+        Basis vectors of each problem.
+    objective_ : float or ndarray of shape (n_functions,)
+        The objective of each problem.
+    n_support_ : int or ndarray of shape (n_functions,)
+        Training rows with an error.
+    kernel_ : Kernel
+        The kernel, with its parameters.
+    n_iter_ : int
+        Changes of the basis, of the problem with most.
+    stop_reason_ : str
+        ``"converged"``, ``"separated"`` if fewer basis vectors separate the rows, ``"rank"`` if no more
+        are independent, ``"max_iter"`` or ``"max_time"``.
+    auto_path_ : list of PathPoint
+        With ``n_basis="auto"``: accuracy on the rows held out, at every size.
+
+    References
+    ----------
+    X. Peng, K. Rafferty, S. Ferguson, "A fast algorithm for sparse support vector machines for
+    mobile computing applications", Neurocomputing 230, 2017.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from widemargin import ProjectedSVC
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), ProjectedSVC(n_basis=10)).fit(X[::2], y[::2])
+    >>> model.score(X[1::2], y[1::2]) > 0.95
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        n_basis: int | float | str = 50,
+        C: float = 1.0,
+        kernel: str | Kernel | Callable[[Any, Any], Any] = "rbf",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        refine: bool = True,
+        candidates: int | float | str = "all",
+        shared_basis: bool = False,
+        class_weight: dict[Any, float] | str | None = None,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        memory: int | str = "auto",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        callback: Callable[[Stage], object] | None = None,
+    ) -> None:
+        self.n_basis = n_basis
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.refine = refine
+        self.candidates = candidates
+        self.shared_basis = shared_basis
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.memory = memory
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+
+    def staged_decision_function(self, X: Any) -> Iterator[NDArray[np.float64]]:
+        """Decisions with 1, 2, 3, ... basis vectors, as they were chosen, then the final model's.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Data.
+
+        Yields
+        ------
+        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            As `decision_function`. The last is that of the refined basis.
+        """
+        checked = self._check_queries(X)
+        memory = parse_bytes(self.memory)
+        for decisions in self._path.decide(checked, max_bytes=memory, n_jobs=self.n_jobs):
+            yield self._scores(decisions)
+        yield self._scores(self._model.decide(checked, max_bytes=memory, n_jobs=self.n_jobs))
+
+    def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
+        """Classes with 1, 2, 3, ... basis vectors, as they were chosen, then the final model's.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Data.
+
+        Yields
+        ------
+        labels : ndarray of shape (n_samples,)
+            Class labels.
+        """
+        for scores in self.staged_decision_function(X):
+            yield self._labels(scores)
+
+    def basis_path(self, X: Any, y: Any) -> list[PathPoint]:
+        """Objective and accuracy against the size of the basis, from this one fit.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Data the model was not fitted to.
+        y : array-like of shape (n_samples,)
+            Their labels.
+
+        Returns
+        -------
+        path : list of PathPoint
+            One for each size of the growing basis, and one for the final model.
+        """
+        y = np.asarray(y)
+        accuracies = [float(np.mean(labels == y)) for labels in self.staged_predict(X)]
+        objectives = [*self._path.objective.sum(axis=1), float(np.sum(self.objective_))]
+        sizes = [*range(1, len(self._path) + 1), int(np.max(self.n_basis_))]
+        return [
+            PathPoint(size, float(objective), accuracy)
+            for size, objective, accuracy in zip(sizes, objectives, accuracies, strict=True)
+        ]
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        check_number("tol", self.tol, above=0)
+        check_integer("max_iter", self.max_iter, low=1)
+        check_number("max_time", self.max_time, above=0, optional=True)
+        if not (isinstance(self.n_basis, str) or _is_count_or_share(self.n_basis)):
+            raise ValueError(
+                f"n_basis: {self.n_basis!r} is not allowed; give a positive number of vectors, a share "
+                "of the rows between 0 and 1, an amount such as '4 kB', or 'auto'"
+            )
+        if self.candidates != "all" and not _is_count_or_share(self.candidates):
+            raise ValueError(
+                f"candidates: {self.candidates!r} is not allowed; give 'all', a positive number, or a "
+                "share of the rows between 0 and 1"
+            )
+
+    def _select(self, problem: Problem, kernel: Kernel) -> list[Selection]:
+        self._deadline = None if self.max_time is None else time.time() + self.max_time
+        seed = self._draw_seed()
+        if isinstance(self.n_basis, str) and self.n_basis == "auto":
+            size = self._find_size(problem, kernel, seed)
+        else:
+            size = self._count_basis(problem)
+        return self._search(problem, kernel, size, refine=self.refine, seed=seed)
+
+    def _count_basis(self, problem: Problem) -> int:
+        """Basis vectors of each problem that the parameter asks for."""
+        if not isinstance(self.n_basis, str):
+            return _count(self.n_basis, len(problem.labels))
+        budget = parse_bytes(self.n_basis, name="n_basis")
+        n_functions = 1 if len(problem.classes) == 2 else len(problem.classes)
+        n_bases, n_coefs = (1, n_functions) if self.shared_basis else (n_functions, 1)
+        each = NUMBER_BYTES * n_bases * (problem.X.shape[1] + n_coefs)
+        size = (budget - NUMBER_BYTES * n_functions) // each
+        if size < 1:
+            raise ValueError(
+                f"n_basis: {self.n_basis!r} is too little; one basis vector for each of {n_bases} "
+                f"problem(s) takes {each + NUMBER_BYTES * n_functions:,} bytes"
+            )
+        return size
+
+    def _find_size(self, problem: Problem, kernel: Kernel, seed: int) -> int:
+        """Smallest basis whose accuracy on rows held out is within a standard error of the best."""
+        if np.bincount(problem.labels).min() < 2:
+            raise ValueError(
+                "n_basis: 'auto' holds rows out and needs at least two of every class; give a number"
+            )
+        n_classes = len(problem.classes)
+        share = max(AUTO_SHARE, n_classes / len(problem.labels))
+        split = StratifiedShuffleSplit(1, test_size=share, random_state=seed % 2**31)
+        kept, held_out = next(split.split(problem.labels, problem.labels))
+        part = Problem(
+            problem.X[kept], problem.labels[kept], problem.classes,
+            problem.sample_weights[kept], problem.weights[kept], problem.kept[kept],
+        )  # fmt: skip
+        selections = self._search(part, kernel, min(AUTO_SIZE, len(kept)), refine=False, seed=seed)
+        path = _make_path(part, kernel, selections)
+        weights = problem.sample_weights[held_out] / problem.sample_weights[held_out].sum()
+        accuracies = []
+        queries = problem.X[held_out]
+        for decisions in path.decide(
+            queries, max_bytes=parse_bytes(self.memory), n_jobs=self.n_jobs
+        ):
+            found = decisions[:, 0] >= 0 if n_classes == 2 else decisions.argmax(axis=1)
+            accuracies.append(float(weights @ (found == problem.labels[held_out])))
+        self.auto_path_ = [
+            PathPoint(size, float(objective), accuracy)
+            for size, (objective, accuracy) in enumerate(
+                zip(path.objective.sum(axis=1), accuracies, strict=True), start=1
+            )
+        ]
+        best = max(accuracies)
+        error = np.sqrt(best * (1.0 - best) / len(held_out))
+        return int(np.argmax(np.array(accuracies) >= best - error)) + 1
+
+    def _search(
+        self, problem: Problem, kernel: Kernel, size: int, *, refine: bool, seed: int
+    ) -> list[Selection]:
+        """Choose the bases of all problems."""
+        n = len(problem.labels)
+        everyone = isinstance(self.candidates, str)
+        search = Search(
+            n_basis=min(size, n),
+            n_candidates=None if everyone else _count(self.candidates, n),
+            refine=refine,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            deadline=self._deadline,
+            max_bytes=parse_bytes(self.memory),
+            seed=seed,
+        )
+        questions = [sub.y for sub in split_classes(problem)]
+        groups = [questions] if self.shared_basis else [[y] for y in questions]
+        line = BasisLine(len(groups), self.verbose) if self.verbose else None
+        selections = []
+        with open_workers(self.n_jobs) as workers:
+            data = Data(kernel, problem.X, workers)
+            source = Source(data, np.arange(n), search.max_bytes) if everyone else None
+            for number, group in enumerate(groups):
+                columns = Columns(data)
+                machines = [Machine(columns, y, self.C * problem.weights) for y in group]
+                show = self._listener(line, number)
+                selector = Selector(columns, machines, search, source, show)
+                selections.append(selector.run())
+        if line:
+            line.close()
+        return selections
+
+    def _listener(
+        self, line: BasisLine | None, number: int
+    ) -> Callable[[str, Stage], object] | None:
+        if line is None and self.callback is None:
+            return None
+
+        def listen(doing: str, stage: Stage) -> None:
+            if line is not None:
+                line.show(number, doing, stage)
+            if self.callback is not None:
+                self.callback(stage)
+
+        return listen
+
+    def _keep(self, problem: Problem, kernel: Kernel, selections: list[Selection]) -> None:
+        super()._keep(problem, kernel, selections)
+        self._path = _make_path(problem, kernel, selections)
+        self._requested = max(s.n_requested for s in selections)
+
+    def _advice(self) -> str | None:
+        return {
+            "rank": f"found no more than {np.max(self.n_basis_)} independent basis vectors of the "
+            f"{self._requested} asked for; lower n_basis, or use a narrower kernel",
+            "max_iter": f"made max_iter={self.max_iter} exchanges of basis vectors; raise it or tol",
+            "max_time": f"stopped after max_time={self.max_time} s with "
+            f"{np.max(self.n_basis_)} basis vectors; allow more time for a better basis",
+        }.get(self.stop_reason_)
+
+
+def _is_count_or_share(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
+    return int(value) > 0 if isinstance(value, Integral) else 0 < float(value) < 1
+
+
+def _count(value: Any, n: int) -> int:
+    """A number of rows given as such or as a share."""
+    return int(value) if isinstance(value, Integral) else max(1, round(float(value) * n))
+
+
+def _make_path(problem: Problem, kernel: Kernel, selections: list[Selection]) -> BasisPath:
+    """Models of all sizes; a problem that stopped early keeps its last."""
+    rows = np.unique(np.concatenate([s.path[-1].rows for s in selections])).astype(np.intp)
+    n_sizes = max(len(selection.path) for selection in selections)
+    joined = [
+        join_stages([s.path[min(size, len(s.path) - 1)] for s in selections], rows)
+        for size in range(n_sizes)
+    ]
+    coef, intercept, objective = (np.array(part) for part in zip(*joined, strict=True))
+    return BasisPath(kernel, problem.X[rows], coef, intercept, objective)

@@ -1,0 +1,308 @@
+"""What a fitted classifier computes, in plain arrays: what every export starts from."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
+from sklearn.utils.validation import check_is_fitted
+
+from widemargin.estimators.additive_base import LinearClassifier
+from widemargin.estimators.base import ExactKernelClassifier
+from widemargin.kernels import CallableKernel, Kernel, Precomputed
+from widemargin.kernels.base import as_dense
+from widemargin.models.additive import BinEncoder, BinModel, LogEncoder, TableModel
+from widemargin.models.clustered import ClusterParts, EarlyModel
+from widemargin.models.expansion import Expansion
+from widemargin.models.regression import RegressionModel
+from widemargin.solvers.partition import Partition, split_by_group
+from widemargin.tables.quantiser import Quantiser
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class KernelSum:
+    """Functions ``f_p(x) = sum_i coef[p, i] k(vectors[i], x) + intercept[p]``.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        A kernel that can be written down.
+    vectors : ndarray of shape (n_vectors, n_features)
+        Support vectors, basis vectors or anchors.
+    coef : ndarray of shape (n_functions, n_vectors)
+        Coefficients.
+    intercept : ndarray of shape (n_functions,)
+        Constants.
+    """
+
+    kernel: Kernel
+    vectors: FloatArray
+    coef: FloatArray
+    intercept: FloatArray
+
+
+@dataclass(frozen=True)
+class CurveSum:
+    """Functions ``f_p(x) = sum_j curves[p, offsets[j] + code_j(x_j)] + intercept[p]``.
+
+    Attributes
+    ----------
+    quantiser : Quantiser
+        Gives the code of a value.
+    offsets : ndarray of shape (n_features + 1,)
+        Where the curve of each feature begins. Codes beyond its end count as its last.
+    curves : ndarray of shape (n_functions, offsets[-1])
+        Values of the curves at the codes.
+    intercept : ndarray of shape (n_functions,)
+        Constants.
+    """
+
+    quantiser: Quantiser
+    offsets: NDArray[np.int64]
+    curves: FloatArray
+    intercept: FloatArray
+
+
+@dataclass(frozen=True)
+class LogSum:
+    """Functions ``f_p(x) = sum_j sum_r coef[p, j, r] log(max(x_j, 0) / unit + offset)^r + intercept[p]``.
+
+    Attributes
+    ----------
+    unit, offset : float
+        Of the logarithm.
+    skips_zero : bool
+        Whether features that are zero add nothing.
+    coef : ndarray of shape (n_functions, n_features, n_powers)
+        Coefficients.
+    intercept : ndarray of shape (n_functions,)
+        Constants.
+    """  # noqa: D205
+
+    unit: float
+    offset: float
+    skips_zero: bool
+    coef: FloatArray
+    intercept: FloatArray
+
+
+@dataclass(frozen=True)
+class Fork:
+    """One choice between groups on the way to a cluster.
+
+    The value of a group is the mean kernel between a query and its samples, less half of
+    ``squared_norms`` or, with ``on_sphere``, divided by their root. The largest wins.
+
+    Attributes
+    ----------
+    samples : ndarray of shape (m,)
+        Rows of the sampled points.
+    bounds : ndarray of shape (n_groups + 1,)
+        Group g has ``samples[bounds[g]:bounds[g + 1]]``.
+    squared_norms : ndarray of shape (n_groups,)
+        Of the mean of each group.
+    on_sphere : bool
+        Which of the two rules holds.
+    targets : list of int
+        Where each group leads: the number of a cluster, or ``-1 - n`` for fork n.
+    """
+
+    samples: NDArray[np.intp]
+    bounds: NDArray[np.intp]
+    squared_norms: FloatArray
+    on_sphere: bool
+    targets: list[int]
+
+
+@dataclass(frozen=True)
+class ClusterSum:
+    """Functions of the cluster a query belongs to.
+
+    Attributes
+    ----------
+    samples : ndarray of shape (n_samples, n_features)
+        The sampled points of all forks.
+    forks : list of Fork
+        The way to the cluster begins at the first.
+    clusters : list of KernelSum
+        The functions of each cluster.
+    """
+
+    samples: FloatArray
+    forks: list[Fork]
+    clusters: list[KernelSum]
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Features as the model sees them: ``clip(x * factor + shift, low, high)``."""
+
+    factor: FloatArray
+    shift: FloatArray
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Description:
+    """A classifier.
+
+    Attributes
+    ----------
+    functions : KernelSum, CurveSum, LogSum or ClusterSum
+        The decision functions.
+    rule : {"sign", "argmax", "vote"}
+        How they become a class: ``classes[f >= 0]`` of a single one, the class of the largest, or one
+        vote for each pair of classes (a, b), a < b in lexicographic order: b if f >= 0, else a; the
+        first class with most votes wins.
+    classes : ndarray of shape (n_classes,)
+        The labels.
+    n_features : int
+        Features of a query.
+    feature_names : list of str or None
+        Their names, if the training data had any.
+    scaling : list of Scaling
+        What happens to features first, in this order.
+    name : str
+        Name of the estimator.
+    """
+
+    functions: KernelSum | CurveSum | LogSum | ClusterSum
+    rule: str
+    classes: NDArray[Any]
+    n_features: int
+    feature_names: list[str] | None
+    scaling: list[Scaling]
+    name: str
+
+    @property
+    def n_functions(self) -> int:
+        """Number of decision functions."""
+        first = self.functions
+        if isinstance(first, ClusterSum):
+            first = first.clusters[0]
+        return len(first.intercept)
+
+
+def describe(model: Any) -> Description:
+    """Description of a fitted classifier, or of a pipeline of scalers that ends in one."""
+    if isinstance(model, Pipeline):
+        steps = [step for _, step in model.steps]
+        inner = describe(steps[-1])
+        scaling = [_describe_scaler(step) for step in steps[:-1] if step != "passthrough"]
+        names = getattr(model, "feature_names_in_", None)
+        names = inner.feature_names if names is None else [str(name) for name in names]
+        return Description(
+            inner.functions, inner.rule, inner.classes, inner.n_features, names, scaling, inner.name
+        )
+    if not isinstance(model, ExactKernelClassifier | LinearClassifier):
+        raise TypeError(
+            f"model: a {type(model).__name__} cannot be exported; give a fitted classifier of "
+            "widemargin, or a pipeline of StandardScaler, MinMaxScaler or MaxAbsScaler and one"
+        )
+    check_is_fitted(model)
+    one_vs_one = getattr(model, "_one_vs_one", False) and len(model.classes_) > 2
+    names = getattr(model, "feature_names_in_", None)
+    return Description(
+        functions=_describe_functions(model._model),
+        rule="vote" if one_vs_one else "sign" if len(model.classes_) == 2 else "argmax",
+        classes=model.classes_,
+        n_features=model.n_features_in_,
+        feature_names=None if names is None else [str(name) for name in names],
+        scaling=[],
+        name=type(model).__name__,
+    )
+
+
+def _describe_functions(model: Any) -> KernelSum | CurveSum | LogSum | ClusterSum:
+    if isinstance(model, Expansion):
+        return _describe_sum(model.kernel, model.vectors, model.coef, model.intercept)
+    if isinstance(model, RegressionModel) and model.explanatory is None:
+        zeros = np.zeros(len(model.coef))
+        return _describe_sum(model.kernel, model.anchors, model.coef, zeros)
+    if isinstance(model, EarlyModel):
+        return _describe_clusters(model.parts)
+    if isinstance(model, BinModel):
+        curves = np.asarray(model.curves, np.float64)
+        return CurveSum(model.quantiser, model.offsets, curves, model.intercept)
+    if isinstance(model, TableModel) and isinstance(model.encoder, BinEncoder):
+        quantiser = model.encoder.quantiser
+        curves = (model.coef @ model.encoder.table.T).reshape(len(model.coef), -1)
+        offsets = np.arange(model.n_features + 1, dtype=np.int64) * quantiser.n_bins
+        return CurveSum(quantiser, offsets, curves, model.intercept)
+    if isinstance(model, TableModel) and isinstance(model.encoder, LogEncoder):
+        log = model.encoder
+        return LogSum(log.unit, log.offset, log.skips_zero, model.coef, model.intercept)
+    raise ValueError(
+        f"model: its predictor, {type(model).__name__}, cannot be exported; of DCSVC give one with "
+        'combine="early" or "naive", of LRSVC one without explanatory function'
+    )
+
+
+def _describe_sum(kernel: Kernel, vectors: Any, coef: FloatArray, intercept: FloatArray) -> Any:
+    if isinstance(kernel, Precomputed | CallableKernel):
+        raise ValueError(
+            f"model: its kernel is {kernel.name}, which cannot be written down; fit one of the "
+            "named kernels"
+        )
+    return KernelSum(kernel, as_dense(vectors), coef, intercept)
+
+
+def _describe_clusters(parts: ClusterParts) -> ClusterSum:
+    members = split_by_group(parts.clusters, len(parts.intercept))
+    clusters = [
+        _describe_sum(parts.kernel, parts.vectors[rows], parts.coef[:, rows], parts.intercept[c])
+        for c, rows in enumerate(members)
+    ]
+    forks: list[Fork] = []
+    assert parts.partition is not None
+    _add_fork(forks, parts.partition, 0)
+    return ClusterSum(as_dense(parts.samples), forks, clusters)
+
+
+def _add_fork(forks: list[Fork], partition: Partition, first_cluster: int) -> int:
+    """Append a fork and all behind it; returns the number of the cluster after its last."""
+    targets: list[int] = []
+    forks.append(
+        Fork(
+            partition.sample,
+            partition.bounds,
+            partition.squared_norms,
+            partition.on_sphere,
+            targets,
+        )  # fmt: skip
+    )
+    for group in range(len(partition.squared_norms)):
+        child = partition.children.get(group)
+        if child is None:
+            targets.append(first_cluster)
+            first_cluster += 1
+        else:
+            targets.append(-1 - len(forks))
+            first_cluster = _add_fork(forks, child, first_cluster)
+    return first_cluster
+
+
+def _describe_scaler(step: Any) -> Scaling:
+    check_is_fitted(step)
+    d = step.n_features_in_
+    low, high = -np.inf, np.inf
+    if type(step) is StandardScaler:
+        factor = 1.0 / step.scale_ if step.scale_ is not None else np.ones(d)
+        shift = -step.mean_ * factor if step.mean_ is not None and step.with_mean else np.zeros(d)
+    elif type(step) is MinMaxScaler:
+        factor, shift = step.scale_, step.min_
+        if step.clip:
+            low, high = (float(bound) for bound in step.feature_range)
+    elif type(step) is MaxAbsScaler:
+        factor, shift = 1.0 / step.scale_, np.zeros(d)
+    else:
+        raise TypeError(
+            f"model: the pipeline's {type(step).__name__} cannot be exported; StandardScaler, "
+            "MinMaxScaler and MaxAbsScaler can"
+        )
+    return Scaling(np.asarray(factor, np.float64), np.asarray(shift, np.float64), low, high)
