@@ -21,7 +21,7 @@ LAYERS = [
     ["progress"],
     ["models"],
     ["estimators"],
-    ["data_files", "demo", "plotting"],
+    ["baselines", "data_files", "demo", "export", "plotting"],
     ["cli"],
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

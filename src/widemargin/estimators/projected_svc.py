@@ -80,11 +80,11 @@ class ProjectedSVC(BasisClassifier):
         Whether to exchange basis vectors once they are chosen (the paper's second stage). If they
         separate the training rows, they become fewer.
     candidates : "all", int or float, default="all"
-        Rows that may become basis vectors: all, or so many (such a share) drawn anew for every choice. Of
-        59 one is among the best 5 % with a probability of 95 %.
+        Rows that may become basis vectors: all, or a number or share of them drawn anew for every
+        choice. Of 59 one is among the best 5 % with a probability of 95 %.
     shared_basis : bool, default=False
-        With more than two classes: one basis for all instead of one for each class. A model of the same
-        size then has more vectors for each class, and a kernel value serves all.
+        With more than two classes: one basis for all instead of one for each class. In a model of
+        the same size every class then has more vectors, and a kernel value serves all.
     class_weight : dict, "balanced" or None, default=None
         Factor on C for each class.
     tol : float, default=1e-3
@@ -129,8 +129,8 @@ class ProjectedSVC(BasisClassifier):
     n_iter_ : int
         Changes of the basis, of the problem with most.
     stop_reason_ : str
-        ``"converged"``, ``"separated"`` if fewer basis vectors separate the rows, ``"rank"`` if no more
-        are independent, ``"max_iter"`` or ``"max_time"``.
+        ``"converged"``, ``"separated"`` if fewer basis vectors separate the rows, ``"rank"`` if no
+        more are independent, ``"max_iter"`` or ``"max_time"``.
     auto_path_ : list of PathPoint
         With ``n_basis="auto"``: accuracy on the rows held out, at every size.
 
@@ -258,8 +258,8 @@ class ProjectedSVC(BasisClassifier):
         check_number("max_time", self.max_time, above=0, optional=True)
         if not (isinstance(self.n_basis, str) or _is_count_or_share(self.n_basis)):
             raise ValueError(
-                f"n_basis: {self.n_basis!r} is not allowed; give a positive number of vectors, a share "
-                "of the rows between 0 and 1, an amount such as '4 kB', or 'auto'"
+                f"n_basis: {self.n_basis!r} is not allowed; give a positive number of vectors, a "
+                "share of the rows between 0 and 1, an amount such as '4 kB', or 'auto'"
             )
         if self.candidates != "all" and not _is_count_or_share(self.candidates):
             raise ValueError(

@@ -11,7 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin.estimators.additive_base import LinearClassifier
 from widemargin.estimators.base import ExactKernelClassifier
-from widemargin.kernels import CallableKernel, Kernel, Precomputed
+from widemargin.estimators.basis_base import BasisClassifier
+from widemargin.kernels import KERNELS, Kernel, Precomputed
 from widemargin.kernels.base import as_dense
 from widemargin.models.additive import BinEncoder, BinModel, LogEncoder, TableModel
 from widemargin.models.clustered import ClusterParts, EarlyModel
@@ -69,7 +70,7 @@ class CurveSum:
 
 @dataclass(frozen=True)
 class LogSum:
-    """Functions ``f_p(x) = sum_j sum_r coef[p, j, r] log(max(x_j, 0) / unit + offset)^r + intercept[p]``.
+    """Functions ``f_p(x) = sum_jr coef[p, j, r] log(max(x_j, 0) / unit + offset)^r + intercept[p]``.
 
     Attributes
     ----------
@@ -81,7 +82,7 @@ class LogSum:
         Coefficients.
     intercept : ndarray of shape (n_functions,)
         Constants.
-    """  # noqa: D205
+    """
 
     unit: float
     offset: float
@@ -139,10 +140,15 @@ class ClusterSum:
 
 @dataclass(frozen=True)
 class Scaling:
-    """Features as the model sees them: ``clip(x * factor + shift, low, high)``."""
+    """Features as the model sees them: ``clip((x - before) / divisor * factor + after, low, high)``.
 
+    Scalers divide or multiply; the other is by one, so that results are the same to the last bit.
+    """
+
+    before: FloatArray
+    divisor: FloatArray
     factor: FloatArray
-    shift: FloatArray
+    after: FloatArray
     low: float
     high: float
 
@@ -193,13 +199,14 @@ def describe(model: Any) -> Description:
     if isinstance(model, Pipeline):
         steps = [step for _, step in model.steps]
         inner = describe(steps[-1])
-        scaling = [_describe_scaler(step) for step in steps[:-1] if step != "passthrough"]
+        named = [step for step in steps[:-1] if step is not None and step != "passthrough"]
+        scaling = [_describe_scaler(step) for step in named] + inner.scaling
         names = getattr(model, "feature_names_in_", None)
         names = inner.feature_names if names is None else [str(name) for name in names]
         return Description(
             inner.functions, inner.rule, inner.classes, inner.n_features, names, scaling, inner.name
         )
-    if not isinstance(model, ExactKernelClassifier | LinearClassifier):
+    if not isinstance(model, ExactKernelClassifier | LinearClassifier | BasisClassifier):
         raise TypeError(
             f"model: a {type(model).__name__} cannot be exported; give a fitted classifier of "
             "widemargin, or a pipeline of StandardScaler, MinMaxScaler or MaxAbsScaler and one"
@@ -244,10 +251,10 @@ def _describe_functions(model: Any) -> KernelSum | CurveSum | LogSum | ClusterSu
 
 
 def _describe_sum(kernel: Kernel, vectors: Any, coef: FloatArray, intercept: FloatArray) -> Any:
-    if isinstance(kernel, Precomputed | CallableKernel):
+    if KERNELS.get(kernel.name) is not type(kernel) or isinstance(kernel, Precomputed):
         raise ValueError(
-            f"model: its kernel is {kernel.name}, which cannot be written down; fit one of the "
-            "named kernels"
+            f"model: its kernel is a {type(kernel).__name__}, which cannot be written down; fit one of "
+            "the named kernels"
         )
     return KernelSum(kernel, as_dense(vectors), coef, intercept)
 
@@ -274,7 +281,7 @@ def _add_fork(forks: list[Fork], partition: Partition, first_cluster: int) -> in
             partition.squared_norms,
             partition.on_sphere,
             targets,
-        )  # fmt: skip
+        )
     )
     for group in range(len(partition.squared_norms)):
         child = partition.children.get(group)
@@ -290,19 +297,23 @@ def _add_fork(forks: list[Fork], partition: Partition, first_cluster: int) -> in
 def _describe_scaler(step: Any) -> Scaling:
     check_is_fitted(step)
     d = step.n_features_in_
+    before, divisor, factor, after = np.zeros(d), np.ones(d), np.ones(d), np.zeros(d)
     low, high = -np.inf, np.inf
     if type(step) is StandardScaler:
-        factor = 1.0 / step.scale_ if step.scale_ is not None else np.ones(d)
-        shift = -step.mean_ * factor if step.mean_ is not None and step.with_mean else np.zeros(d)
+        before = before if step.mean_ is None or not step.with_mean else step.mean_
+        divisor = divisor if step.scale_ is None else step.scale_
     elif type(step) is MinMaxScaler:
-        factor, shift = step.scale_, step.min_
+        factor, after = step.scale_, step.min_
         if step.clip:
             low, high = (float(bound) for bound in step.feature_range)
     elif type(step) is MaxAbsScaler:
-        factor, shift = 1.0 / step.scale_, np.zeros(d)
+        divisor = step.scale_
+        if getattr(step, "clip", False):
+            low, high = -1.0, 1.0
     else:
         raise TypeError(
             f"model: the pipeline's {type(step).__name__} cannot be exported; StandardScaler, "
             "MinMaxScaler and MaxAbsScaler can"
         )
-    return Scaling(np.asarray(factor, np.float64), np.asarray(shift, np.float64), low, high)
+    before, divisor, factor, after = np.asarray([before, divisor, factor, after], np.float64)
+    return Scaling(before, divisor, factor, after, low, high)

@@ -20,7 +20,7 @@ from widemargin.export.description import (
     Scaling,
     describe,
 )
-from widemargin.kernels import KERNELS, RBF, ExpChi2, Hellinger, Kernel, PowerMean
+from widemargin.kernels import RBF, ExpChi2, Hellinger, Kernel, PowerMean
 from widemargin.kernels import tiles_fast as tiles
 from widemargin.kernels.summed import FLOAT32_NORM, LOG2_E, Form, SummedKernel
 from widemargin.problem import class_pairs
@@ -234,7 +234,7 @@ class _Value:
 
 
 def _scale(scaling: Scaling, x: _Value) -> _Value:
-    x = x * scaling.factor + scaling.shift
+    x = (x - scaling.before) / scaling.divisor * scaling.factor + scaling.after
     is_free = np.isinf([scaling.low, scaling.high]).all()
     return x if is_free else x.apply("Clip", scaling.low, scaling.high)
 
@@ -261,11 +261,8 @@ def _decide_kernels(functions: KernelSum, x: _Value) -> _Value:
 
 
 def _known(kernel: Kernel) -> SummedKernel:
-    if not isinstance(kernel, SummedKernel) or type(kernel) not in KERNELS.values():
-        raise ValueError(
-            f"model: its kernel is a {type(kernel).__name__}, which cannot be written down; fit one "
-            "of the named kernels"
-        )
+    """The kernel, which `describe` takes only if it has a name; those are all sums."""
+    assert isinstance(kernel, SummedKernel)
     return kernel
 
 

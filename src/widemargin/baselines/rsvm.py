@@ -1,0 +1,184 @@
+"""RSVM: a random basis."""
+
+from collections.abc import Callable
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from widemargin.baselines.stages import describe_machine
+from widemargin.estimators.basis_base import BasisClassifier, split_classes
+from widemargin.kernels import Index, Kernel
+from widemargin.parallel import open_workers
+from widemargin.problem import Problem
+from widemargin.solvers.projected import Columns, Data, Machine, Selection, Solution
+from widemargin.validation import check_integer, check_number
+
+
+class RSVC(BasisClassifier):
+    """Kernel SVM on a random basis.
+
+    RSVM of Lee and Mangasarian (2001), which minimises ``w'w + b^2 + C sum max(0, error)^2`` with
+    coefficients w of some training rows only and bias b; here by Newton's method. The rows are drawn
+    once and serve all classes.
+
+    Parameters
+    ----------
+    n_basis : int or float, default=0.1
+        Basis vectors: a number, or a share of the distinct training rows.
+    C : float, default=1.0
+        Cost of a squared error; smaller values regularise more.
+    kernel : str, callable or Kernel, default="rbf"
+        As for `KernelSVC`, but ``"precomputed"``.
+    gamma, degree, coef0
+        Parameters of the kernel, as for `KernelSVC`.
+    class_weight : dict, "balanced" or None, default=None
+        Factor on C for each class.
+    memory : int or str, default="auto"
+        Bound on kernel values held while predicting, in bytes or text such as ``"2 GB"``.
+    n_jobs : int or None, default=None
+        Threads; None for all cores.
+    random_state : int, RandomState or None, default=None
+        Draw of the basis. Repeated rows count once, so that weights and repetitions are the same.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The labels, sorted.
+    basis_indices_ : ndarray of shape (n_vectors,)
+        Training rows that are basis vectors, sorted.
+    basis_vectors_ : ndarray or csr_matrix of shape (n_vectors, n_features)
+        These rows.
+    coef_ : ndarray of shape (n_functions, n_vectors)
+        ``decision = kernel(X, basis_vectors_) @ coef_.T + intercept_``.
+    intercept_ : ndarray of shape (n_functions,)
+        Constants.
+    n_basis_ : int or ndarray of shape (n_functions,)
+        Basis vectors of each problem.
+    objective_ : float or ndarray of shape (n_functions,)
+        The objective of each problem.
+    n_support_ : int or ndarray of shape (n_functions,)
+        Training rows with an error.
+    kernel_ : Kernel
+        The kernel, with its parameters.
+    stop_reason_ : str
+        ``"converged"``, or ``"rank"`` if there are fewer distinct rows than asked for.
+
+    References
+    ----------
+    Y.-J. Lee, O. L. Mangasarian, "RSVM: Reduced support vector machines", SIAM International
+    Conference on Data Mining, 2001.
+
+    K.-M. Lin, C.-J. Lin, "A study on reduced support vector machines", IEEE Transactions on Neural
+    Networks 14, 2003.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from widemargin.baselines import RSVC
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), RSVC(n_basis=20, random_state=0))
+    >>> model.fit(X[::2], y[::2]).score(X[1::2], y[1::2]) > 0.95
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        n_basis: int | float = 0.1,
+        C: float = 1.0,
+        kernel: str | Kernel | Callable[[Any, Any], Any] = "rbf",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        class_weight: dict[Any, float] | str | None = None,
+        memory: int | str = "auto",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_basis = n_basis
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.class_weight = class_weight
+        self.memory = memory
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        if isinstance(self.n_basis, Integral):
+            check_integer("n_basis", self.n_basis, low=1)
+            return
+        check_number("n_basis", self.n_basis, above=0)
+        if self.n_basis >= 1:
+            raise ValueError(
+                f"n_basis: a share of the rows must be less than 1, got {self.n_basis!r}"
+            )
+
+    def _select(self, problem: Problem, kernel: Kernel) -> list[Selection]:
+        rng = np.random.default_rng(self._draw_seed())
+        distinct = find_distinct(problem.X, rng)
+        asked = self._count(len(distinct))
+        rows = np.sort(rng.choice(distinct, min(asked, len(distinct)), replace=False))
+        stop_reason = "converged" if asked <= len(distinct) else "rank"
+        with open_workers(self.n_jobs) as workers:
+            columns = Columns(Data(kernel, problem.X, workers), is_ridge=True)
+            cost = self.C * problem.weights
+            machines = [Machine(columns, sub.y, cost) for sub in split_classes(problem)]
+            fill_columns(columns, rows)
+            for machine in machines:
+                settle_from_zero(machine)
+        stages = [describe_machine(machine) for machine in machines]
+        return [Selection(stage, [stage], stop_reason, 0, asked) for stage in stages]
+
+    def _count(self, n: int) -> int:
+        """Basis vectors that the parameter asks for."""
+        if isinstance(self.n_basis, Integral):
+            return int(self.n_basis)
+        return max(1, round(float(self.n_basis) * n))
+
+    def _advice(self) -> str | None:
+        if self.stop_reason_ != "rank":
+            return None
+        return (
+            f"found no more than {np.max(self.n_basis_)} distinct rows for the "
+            f"n_basis={self.n_basis} basis vectors asked for; lower n_basis"
+        )
+
+
+def find_distinct(X: Any, rng: np.random.Generator) -> Index:
+    """One of each group of equal rows, in an order that does not depend on that of the rows.
+
+    Rows are told apart by their scalar product with a random vector.
+    """
+    keys = sparse.csr_matrix(X) @ rng.standard_normal(X.shape[1])
+    return np.unique(keys, return_index=True)[1]
+
+
+def fill_columns(columns: Columns, rows: Index) -> None:
+    """Add many basis vectors, their kernel values computed together."""
+    data = columns.data
+    if data.is_exact:
+        values = data.kernel.exact(data.X, data.X[rows])
+    else:
+        values = data.block(rows, data.workers)
+    for row, column in zip(rows, values.T, strict=True):
+        columns.append(int(row), column)
+
+
+def settle_from_zero(machine: Machine) -> None:
+    """Take up all basis vectors at once and find the optimum.
+
+    No row is in the support set yet: all enter, and the matrices are made from them.
+    """
+    n, size = len(machine.y), len(machine.columns.rows) + 1
+    zero = Solution(np.zeros(size), np.ones(n), float(machine.cost.sum()))
+    empty = machine.columns.penalty, np.zeros(size), np.empty((0, 0)), np.zeros(n, bool)
+    machine.restore((*empty, zero))
+    machine.settle()

@@ -1,0 +1,343 @@
+"""SpSVM: a basis grown by a greedy choice among a few random rows."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+from widemargin.baselines.stages import describe_machine
+from widemargin.estimators.basis_base import BasisClassifier, split_classes
+from widemargin.kernels import Index, Kernel
+from widemargin.memory import parse_bytes
+from widemargin.parallel import Workers, open_workers
+from widemargin.problem import Problem
+from widemargin.solvers.projected import (
+    DEPENDENT,
+    DEPENDENT_FLOAT32,
+    MAX_IDLE,
+    Columns,
+    Data,
+    FloatArray,
+    Machine,
+    Selection,
+    Stage,
+)
+from widemargin.validation import check_integer
+
+#: Newton steps on one coefficient; three to six are the rule.
+MAX_STEPS = 30
+#: Relative change of a coefficient that ends them. J is flat there: its fall is wrong by the square.
+STEP_TOL = 1e-3
+#: Kernel values looked at together, so that they stay in cache.
+PIECE_VALUES = 2**17
+
+
+class SpSVC(BasisClassifier):
+    """Sparse kernel SVM whose basis vectors are the best of a few random rows each.
+
+    SpSVM-2 of Keerthi, Chapelle and DeCoste (2006), with the objective of `ProjectedSVC`:
+    ``w' K w + C sum max(0, error)^2``. For every new basis vector some rows are drawn. Each is scored
+    by the lowest objective that its own coefficient reaches while all others stay. The best joins the
+    basis, and all coefficients are found anew by Newton's method.
+
+    Parameters
+    ----------
+    n_basis : int, default=50
+        Basis vectors of each binary problem; fewer are used if no more are independent.
+    C : float, default=1.0
+        Cost of a squared error; smaller values regularise more.
+    kernel : str, callable or Kernel, default="rbf"
+        As for `KernelSVC`, but ``"precomputed"``.
+    gamma, degree, coef0
+        Parameters of the kernel, as for `KernelSVC`.
+    n_candidates : int, default=59
+        Rows drawn for every choice. Of 59 one is among the best 5 % with a probability of 95 %.
+    class_weight : dict, "balanced" or None, default=None
+        Factor on C for each class.
+    memory : int or str, default="auto"
+        Bound on kernel values held, in bytes or text such as ``"2 GB"``. If those between all rows
+        fit, none is computed twice.
+    n_jobs : int or None, default=None
+        Threads; None for all cores.
+    random_state : int, RandomState or None, default=None
+        Draw of candidates.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The labels, sorted.
+    basis_indices_ : ndarray of shape (n_vectors,)
+        Training rows that are basis vectors of any problem, sorted.
+    basis_vectors_ : ndarray or csr_matrix of shape (n_vectors, n_features)
+        These rows.
+    coef_ : ndarray of shape (n_functions, n_vectors)
+        ``decision = kernel(X, basis_vectors_) @ coef_.T + intercept_``; zero where a vector is not in
+        the basis of a problem.
+    intercept_ : ndarray of shape (n_functions,)
+        Constants.
+    n_basis_ : int or ndarray of shape (n_functions,)
+        Basis vectors of each problem.
+    objective_ : float or ndarray of shape (n_functions,)
+        The objective of each problem.
+    n_support_ : int or ndarray of shape (n_functions,)
+        Training rows with an error.
+    kernel_ : Kernel
+        The kernel, with its parameters.
+    n_iter_ : int
+        Choices made, of the problem with most.
+    stop_reason_ : str
+        ``"converged"``, or ``"rank"`` if no more basis vectors are independent.
+
+    References
+    ----------
+    S. S. Keerthi, O. Chapelle, D. DeCoste, "Building support vector machines with reduced classifier
+    complexity", Journal of Machine Learning Research 7, 2006.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from widemargin.baselines import SpSVC
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), SpSVC(n_basis=10, random_state=0))
+    >>> model.fit(X[::2], y[::2]).score(X[1::2], y[1::2]) > 0.95
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        n_basis: int = 50,
+        C: float = 1.0,
+        kernel: str | Kernel | Callable[[Any, Any], Any] = "rbf",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        n_candidates: int = 59,
+        class_weight: dict[Any, float] | str | None = None,
+        memory: int | str = "auto",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_basis = n_basis
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.n_candidates = n_candidates
+        self.class_weight = class_weight
+        self.memory = memory
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        check_integer("n_basis", self.n_basis, low=1)
+        check_integer("n_candidates", self.n_candidates, low=1)
+
+    def _select(self, problem: Problem, kernel: Kernel) -> list[Selection]:
+        rng = np.random.default_rng(self._draw_seed())
+        selections = []
+        with open_workers(self.n_jobs) as workers:
+            values = RowValues(Data(kernel, problem.X, workers), parse_bytes(self.memory))
+            for sub in split_classes(problem):
+                machine = Machine(Columns(values.data), sub.y, self.C * problem.weights)
+                growth = Growth(machine, values, self.n_candidates, rng)
+                selections.append(growth.run(self.n_basis))
+        return selections
+
+    def _advice(self) -> str | None:
+        if self.stop_reason_ != "rank":
+            return None
+        return (
+            f"found no more than {np.min(self.n_basis_)} independent basis vectors of the "
+            f"n_basis={self.n_basis} asked for; lower n_basis, or use a narrower kernel"
+        )
+
+
+class RowValues:
+    """Kernel values between some rows and all, in float32; each is computed once if all fit.
+
+    Parameters
+    ----------
+    data : Data
+        The rows.
+    max_bytes : int
+        Bytes that held values may take.
+    """
+
+    def __init__(self, data: Data, max_bytes: int) -> None:
+        n = len(data)
+        self.data = data
+        self.diag = data.kernel.diag(data.points)
+        self._known = np.zeros(n, bool)
+        self._held = np.empty((n, n), np.float32) if 4 * n * n <= max_bytes else None
+
+    def take(self, rows: Index) -> NDArray[np.float32]:
+        """Values of these rows, shape (n_rows, n)."""
+        if self._held is None:
+            return self._compute(rows)
+        fresh = rows[~self._known[rows]]
+        if len(fresh):
+            self._held[fresh] = self._compute(fresh)
+            self._known[fresh] = True
+        return self._held[rows]
+
+    def _compute(self, rows: Index) -> Any:
+        return self.data.block(np.arange(len(self.data)), self.data.workers, rows)
+
+
+class Growth:
+    """A basis that grows by the best of some random rows.
+
+    Parameters
+    ----------
+    machine : Machine
+        The machine, without basis vectors yet.
+    values : RowValues
+        Kernel values of the rows drawn.
+    n_candidates : int
+        Rows drawn for every choice.
+    rng : Generator
+        For the draws.
+    """
+
+    def __init__(
+        self, machine: Machine, values: RowValues, n_candidates: int, rng: np.random.Generator
+    ) -> None:
+        self.machine = machine
+        self.values = values
+        self.n_candidates = n_candidates
+        self._rng = rng
+        self._threshold = DEPENDENT if values.data.is_exact else DEPENDENT_FLOAT32
+        # Lower triangle L with L L' = K_B.
+        self._factor = np.empty((0, 0))
+
+    def run(self, n_basis: int) -> Selection:
+        """Grow up to so many basis vectors."""
+        path: list[Stage] = []
+        while len(path) < n_basis:
+            if not self._append_any():
+                return Selection(describe_machine(self.machine), path, "rank", 0, n_basis)
+            path.append(describe_machine(self.machine))
+        return Selection(path[-1], path, "converged", 0, n_basis)
+
+    def _append_any(self) -> bool:
+        """Add the best of one draw, or of another if all of it depend on the basis."""
+        outside = np.delete(np.arange(len(self.values.diag)), self.machine.columns.rows)
+        if len(outside) <= self.n_candidates:
+            return self._append_best(outside)
+        return any(
+            self._append_best(self._rng.choice(outside, self.n_candidates, replace=False))
+            for _ in range(1 + MAX_IDLE)
+        )
+
+    def _append_best(self, drawn: Index) -> bool:
+        """Add the candidate that lowers J most; False if none is independent and lowers it."""
+        among = self.machine.columns.values[drawn]
+        halves = self._solve(among.T)
+        diag = self.values.diag[drawn]
+        left = diag - np.einsum("ij,ij->j", halves, halves)
+        independent = np.flatnonzero(left > self._threshold * diag)
+        drawn = drawn[independent]
+        falls = score_candidates(
+            self.machine, self.values.take(drawn), among[independent], diag[independent],
+            scale=float(self.values.diag.max()), workers=self.values.data.workers,
+        )  # fmt: skip
+        if falls.max(initial=0.0) <= 0.0:
+            return False
+        best = int(np.argmax(falls))
+        at = independent[best]
+        self._append(int(drawn[best]), halves[:, at], float(np.sqrt(left[at])))
+        return True
+
+    def _append(self, row: int, half: FloatArray, corner: float) -> None:
+        size = len(half)
+        factor = np.zeros((size + 1, size + 1))
+        factor[:size, :size] = self._factor
+        factor[size, :size], factor[size, size] = half, corner
+        self._factor = factor
+        self.machine.columns.append(row, self.values.data.column(row))
+        self.machine.append()
+        self.machine.settle()
+
+    def _solve(self, cross: FloatArray) -> FloatArray:
+        if len(cross) == 0:
+            return cross
+        return solve_triangular(self._factor, cross, lower=True, check_finite=False)
+
+
+def score_candidates(
+    machine: Machine, values: NDArray[np.float32], among: FloatArray, diag: FloatArray, *,
+    scale: float, workers: Workers,
+) -> FloatArray:  # fmt: skip
+    """How much J falls if a candidate joins the basis and its coefficient alone is optimised.
+
+    Parameters
+    ----------
+    machine : Machine
+        The machine.
+    values : ndarray of shape (n_candidates, n)
+        Kernel between the candidates and all rows.
+    among : ndarray of shape (n_candidates, n_basis)
+        Kernel between the candidates and the basis.
+    diag : ndarray of shape (n_candidates,)
+        Kernel of each candidate with itself.
+    scale : float
+        Largest kernel value. Values and costs are divided by the largest, for float32.
+    workers : Workers
+        Threads.
+
+    Returns
+    -------
+    falls : ndarray of shape (n_candidates,)
+        Of J.
+    """
+    unit = float(machine.cost.max())
+    root = np.sqrt(machine.cost / unit)
+    signed = (machine.y * root / scale).astype(np.float32)
+    errors = (root * machine.solution.errors).astype(np.float32)
+    level = among @ machine.solution.u[1:] / (scale * unit)
+    rise = diag / (scale * scale * unit)
+    falls = np.empty(len(diag))
+
+    def score(first: int, last: int) -> None:
+        step = max(1, PIECE_VALUES // len(errors))
+        for start in range(first, last, step):
+            part = slice(start, min(start + step, last))
+            falls[part] = _minimise(values[part] * signed, errors, level[part], rise[part])
+
+    workers.run(len(diag), score, grain=8)
+    return unit * falls
+
+
+def _minimise(
+    K: NDArray[np.float32], errors: NDArray[np.float32], level: FloatArray, rise: FloatArray
+) -> FloatArray:
+    """Fall of ``rise t^2 + 2 level t + sum max(0, errors - t k)^2`` to its minimum, for all rows k.
+
+    Newton's method on all rows at once. The slope grows with t, so that every look at it bounds the
+    minimum from one side; a step beyond the bounds is replaced by one to their middle.
+    """
+    linear, squared = K * errors, K * K
+    before = (errors > 0).astype(np.float32)
+    goal = (linear @ before - level) / (rise + squared @ before)
+    low, high = np.where(goal > 0, 0.0, -np.inf), np.where(goal > 0, np.inf, 0.0)
+    after = np.empty_like(K)
+    for _ in range(MAX_STEPS):
+        t = goal
+        np.multiply(t.astype(np.float32)[:, None], K, out=after)
+        # One where the error stays positive, else zero.
+        np.less(after, errors, out=after, casting="unsafe")
+        pull, bend = np.vecdot(after, linear) - level, np.vecdot(after, squared) + rise
+        goal = pull / bend
+        if (np.abs(goal - t) <= STEP_TOL * np.abs(t)).all():
+            break
+        low, high = np.where(goal > t, t, low), np.where(goal < t, t, high)
+        goal = np.where((goal < low) | (goal > high), 0.5 * (low + high), goal)
+    np.subtract(before, after, out=after)
+    return after @ (errors * errors) + t * (2.0 * pull - t * bend)

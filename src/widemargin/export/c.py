@@ -1,0 +1,262 @@
+"""Fitted classifiers as C for devices: one file and its header, no memory to allocate."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from widemargin import __version__
+from widemargin.export.c_fixed import write_fixed_functions
+from widemargin.export.c_float import write_float_functions
+from widemargin.export.c_text import Program, make_prefix, write_float, write_numbers
+from widemargin.export.description import Description, describe
+from widemargin.problem import class_pairs
+from widemargin.validation import check_choice, check_number
+
+DTYPES = ("float32", "int16")
+
+
+@dataclass(frozen=True)
+class CFiles:
+    """What `to_c` wrote.
+
+    Attributes
+    ----------
+    source, header : Path
+        The files.
+    flash_bytes : int
+        Constants of the model. Code comes on top: about a kilobyte with ``-Os`` on a Cortex-M.
+    ram_bytes : int
+        Local arrays while a row is classified; there are no others.
+    unit : float
+        What one stands for in a decision: 1.0 for float32.
+    error_bound : float or None
+        For int16: how far a decision may be from that of the model, for features within
+        ``input_range``. Of a `DCSVC`: within the same cluster.
+    """
+
+    source: Path
+    header: Path
+    flash_bytes: int
+    ram_bytes: int
+    unit: float
+    error_bound: float | None
+
+    def __str__(self) -> str:
+        bound = "" if self.error_bound is None else f", decisions within {self.error_bound:.2g}"
+        return (
+            f"{self.source} and {self.header.name}: {self.flash_bytes:,} bytes of flash for the model "
+            f"(and some for code), {self.ram_bytes:,} bytes of RAM{bound}"
+        )
+
+
+def to_c(
+    model: Any,
+    path: str | os.PathLike[str],
+    *,
+    dtype: str = "float32",
+    libm: bool = True,
+    input_range: float | None = None,
+    verbose: bool = True,
+) -> CFiles:
+    """Write a fitted classifier as C99: one self-contained file and its header.
+
+    Parameters
+    ----------
+    model : classifier or Pipeline
+        A fitted classifier of widemargin, or a pipeline of `StandardScaler`, `MinMaxScaler` or
+        `MaxAbsScaler` and one.
+    path : path-like
+        File to write, such as ``"model.c"``; the header is beside it. Names in C begin with its stem.
+    dtype : {"float32", "int16"}, default="float32"
+        Type of the model's numbers. With ``"int16"`` everything after the features is computed with
+        whole numbers, and decisions are whole multiples of a unit.
+    libm : bool, default=True
+        Whether to call ``expf`` where a kernel in float32 needs it; otherwise a table stands in.
+    input_range : float, optional
+        For ``"int16"`` and kernels: largest size of a feature, after scaling. Beyond it features
+        saturate. Twice that of the model's vectors if not given.
+    verbose : bool, default=True
+        Whether to print what the model takes.
+
+    Returns
+    -------
+    files : CFiles
+        The files, and bytes of flash and RAM.
+
+    Notes
+    -----
+    ``int NAME_predict(const float *x)`` gives the number of the class, whose label is
+    ``NAME_labels[...]``; ``NAME_decide`` gives the decisions. Nothing is allocated and nothing global
+    is written, so that any number of threads may call it. Features are not checked: negative ones
+    count as zero where a kernel cannot take them.
+    """
+    check_choice("dtype", dtype, DTYPES)
+    check_number("input_range", input_range, above=0, optional=True)
+    described = describe(model)
+    target = Path(path)
+    target = target if target.suffix == ".c" else target.with_name(f"{target.name}.c")
+    program = Program(make_prefix(target.stem))
+    unit, bound = 1.0, None
+    if dtype == "int16":
+        unit, bound = write_fixed_functions(program, described, input_range)
+    else:
+        write_float_functions(program, described, libm=libm)
+    _write_classify(program, described, dtype)
+    labels = _write_labels(described)
+    program.flash += labels.n_bytes
+    program.stack += 4 * described.n_functions
+    files = CFiles(target, target.with_suffix(".h"), program.flash, program.stack, unit, bound)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    files.header.write_text(program.expand(_header(described, dtype, labels, files)), "utf-8")
+    target.write_text(program.expand(_source(program, described, labels, files.header)), "utf-8")
+    if verbose:
+        print(files)
+    return files
+
+
+@dataclass(frozen=True)
+class _Labels:
+    declaration: str
+    values: str
+    n_bytes: int
+
+
+def _write_labels(described: Description) -> _Labels:
+    classes = described.classes
+    if classes.dtype.kind in "biu" and np.abs(classes.astype(np.float64)).max() < 2**31:
+        values = write_numbers(classes.astype(np.int32))
+        return _Labels("const int32_t @labels[@@_N_CLASSES]", values, 4 * len(classes))
+    if classes.dtype.kind == "f":
+        values = write_numbers(classes.astype(np.float32))
+        return _Labels("const float @labels[@@_N_CLASSES]", values, 4 * len(classes))
+    texts = [_quote(str(label)) for label in classes]
+    n_bytes = sum(len(str(label).encode()) + 1 + 4 for label in classes)
+    return _Labels(
+        "const char *const @labels[@@_N_CLASSES]", "    " + ",\n    ".join(texts), n_bytes
+    )
+
+
+def _quote(text: str) -> str:
+    """A string constant of C; bytes beyond ASCII as octal escapes, which end by themselves."""
+    parts = []
+    for byte in text.encode("utf-8"):
+        plain = 32 <= byte < 127 and chr(byte) not in '"\\?@'
+        parts.append(chr(byte) if plain else f"\\{byte:03o}")
+    return '"' + "".join(parts) + '"'
+
+
+def _write_classify(program: Program, described: Description, dtype: str) -> None:
+    """Add ``@classify`` and ``@predict``."""
+    number = "float" if dtype == "float32" else "int32_t"
+    zero = "0.0f" if dtype == "float32" else "0"
+    if described.rule == "sign":
+        body = f"    return decisions[0] >= {zero};"
+    elif described.rule == "argmax":
+        body = """    int best = 0;
+    for (int p = 1; p < @@_N_FUNCTIONS; p++) {
+        if (decisions[p] > decisions[best]) {
+            best = p;
+        }
+    }
+    return best;"""
+    else:
+        pairs = np.array(class_pairs(len(described.classes)), np.uint16)
+        program.array("pairs", pairs)
+        program.stack += 2 * len(described.classes)
+        body = f"""    uint16_t votes[@@_N_CLASSES] = {{0}};
+    int best = 0;
+    for (int p = 0; p < @@_N_FUNCTIONS; p++) {{
+        votes[@pairs[2 * p + (decisions[p] >= {zero})]]++;
+    }}
+    for (int c = 1; c < @@_N_CLASSES; c++) {{
+        if (votes[c] > votes[best]) {{
+            best = c;
+        }}
+    }}
+    return best;"""
+    program.function(f"int @classify(const {number} *decisions)\n{{\n{body}\n}}\n")
+    if dtype == "float32":
+        steps = "    @decide(x, decisions);"
+    else:
+        steps = "    int16_t q[@@_N_FEATURES];\n    @quantise(x, q);\n    @decide(q, decisions);"
+    program.function(
+        f"int @predict(const float *x)\n{{\n    {number} decisions[@@_N_FUNCTIONS];\n{steps}\n"
+        "    return @classify(decisions);\n}\n"
+    )
+
+
+def _header(described: Description, dtype: str, labels: _Labels, files: CFiles) -> str:
+    number = "float" if dtype == "float32" else "int32_t"
+    query = "float *x" if dtype == "float32" else "int16_t *q"
+    fixed = ""
+    if files.error_bound is not None:
+        fixed = f"""
+/* A decision times this is that of the model, within the bound for features in range. */
+#define @@_UNIT {write_float(files.unit)}
+#define @@_ERROR_BOUND {write_float(files.error_bound)}
+
+/* Features as whole numbers. */
+void @quantise(const float *x, int16_t *q);
+"""
+    names = ""
+    if described.feature_names is not None:
+        listed = "\n".join(
+            f" *   {j}: {_comment(name)}" for j, name in enumerate(described.feature_names)
+        )
+        names = f" *\n * Features:\n{listed}\n"
+    return f"""/* {described.name} in {dtype}, written by widemargin {__version__}.
+ *
+ * Constants: {files.flash_bytes} bytes. Local arrays: {files.ram_bytes} bytes.
+{names} */
+#ifndef @@_H
+#define @@_H
+
+#include <stdint.h>
+
+#define @@_N_FEATURES {described.n_features}
+#define @@_N_CLASSES {len(described.classes)}
+#define @@_N_FUNCTIONS {described.n_functions}
+
+#ifdef __cplusplus
+extern "C" {{
+#endif
+
+/* Labels of the classes. */
+extern {labels.declaration};
+{fixed}
+/* Decision values of all functions. */
+void @decide(const {query}, {number} *decisions);
+
+/* Number of the class that decisions amount to. */
+int @classify(const {number} *decisions);
+
+/* Number of the class of a row of features. */
+int @predict(const float *x);
+
+#ifdef __cplusplus
+}}
+#endif
+
+#endif
+"""
+
+
+def _comment(text: str) -> str:
+    """Text that cannot end a comment."""
+    return text.replace("*/", "* /").replace("@", "(at)").replace("\n", " ")
+
+
+def _source(program: Program, described: Description, labels: _Labels, header: Path) -> str:
+    body = "\n".join([*program.arrays, *program.functions])
+    math = "#include <math.h>\n" if "expf(" in body else ""
+    return f"""/* {described.name}, written by widemargin {__version__}. */
+#include "{header.name}"
+{math}
+{labels.declaration} = {{
+{labels.values}
+}};
+
+{body}"""
