@@ -417,9 +417,9 @@ def test_models_without_a_graph(histograms):
         to_onnx(SVC().fit(X, y))
     with pytest.raises(TypeError, match="RobustScaler"):
         to_onnx(make_pipeline(RobustScaler(), KernelSVC()).fit(X, y))
-    with pytest.raises(ValueError, match="callable"):
+    with pytest.raises(ValueError, match="Callable"):
         to_onnx(KernelSVC(kernel=lambda A, B: A @ B.T).fit(X, y))
-    with pytest.raises(ValueError, match="precomputed"):
+    with pytest.raises(ValueError, match="Precomputed"):
         to_onnx(KernelSVC(kernel="precomputed").fit(X @ X.T, y))
     with pytest.raises(ValueError, match="OwnKernel"):
         to_onnx(KernelSVC(kernel=OwnKernel(0.1)).fit(X, y))

@@ -397,17 +397,18 @@ def _write_poly(
     sizes = np.abs(vectors).sum(axis=1)
     top = gamma * span * float(sizes.max(initial=0.0)) + abs(form.shift) or 1.0
     factor = gamma / (grid.scale**2 * top) * 2.0 ** (2 * POLY_BITS)
-    if not 1.0 <= factor < 2.0**31 or degree < 1:
+    if factor < 1.0 or degree < 1:
         raise ValueError(
-            f"dtype: 'int16' products of the {kernel.name!r} kernel would need a factor of "
-            f"{factor:.3g} * 2^-60, beyond what 31 bits hold; scale the features or export float32"
+            f"dtype: 'int16' products of the {kernel.name!r} kernel would be multiplied by "
+            f"{factor:.3g} * 2^-60, which is too little for its constant {form.shift:g}; scale the "
+            "features or export float32"
         )
     program.function(
         _kernel_text(
             grid,
             "int64_t",
             "sum += a * b;",
-            f"    const int64_t t = ((sum * {round(factor)}) >> {POLY_BITS})"
+            f"    const int64_t t = ((sum * INT64_C({round(factor)})) >> {POLY_BITS})"
             f" + {round(form.shift / top * 2**POLY_BITS)};\n"
             "    int64_t power = t;\n"
             f"    for (int i = 1; i < {degree}; i++) {{\n"

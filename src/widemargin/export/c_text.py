@@ -26,7 +26,8 @@ RESERVED = {
 class Program:
     """A C file in the making.
 
-    In all texts ``@@`` stands for the prefix of macros and ``@`` for that of other names, which ends in an underscore.
+    In all texts ``@@`` stands for the prefix of macros, and ``@`` for that of other names, which ends
+    in an underscore.
 
     Attributes
     ----------

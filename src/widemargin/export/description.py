@@ -253,8 +253,8 @@ def _describe_functions(model: Any) -> KernelSum | CurveSum | LogSum | ClusterSu
 def _describe_sum(kernel: Kernel, vectors: Any, coef: FloatArray, intercept: FloatArray) -> Any:
     if KERNELS.get(kernel.name) is not type(kernel) or isinstance(kernel, Precomputed):
         raise ValueError(
-            f"model: its kernel is a {type(kernel).__name__}, which cannot be written down; fit one of "
-            "the named kernels"
+            f"model: its kernel is a {type(kernel).__name__}, which cannot be written down; fit one "
+            "of the named kernels"
         )
     return KernelSum(kernel, as_dense(vectors), coef, intercept)
 
