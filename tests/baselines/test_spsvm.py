@@ -52,7 +52,7 @@ def test_coefficients_are_the_optimum_on_the_basis(C, gamma):
 
 
 def test_coefficients_of_every_class_are_the_optimum():
-    X, y = make_blobs(240, centers=3, cluster_std=3.0, random_state=0)
+    X, y = make_blobs(240, centers=3, cluster_std=1.5, random_state=0)
     model = SpSVC(n_basis=6, C=10.0, gamma=0.1, random_state=0).fit(X, y)
     assert model.decision_function(X).shape == (240, 3)
     for c in range(3):
@@ -126,6 +126,15 @@ def test_values_are_computed_once_where_they_fit():
         for rows in (np.array([3, 7, 150]), np.array([7, 199, 3, 0])):
             assert_allclose(held.take(rows), rbf_kernel(X[rows], X, gamma=0.3), rtol=1e-4)
             assert_array_equal(held.take(rows), again.take(rows))
+
+
+def test_large_data_have_values_of_float32(monkeypatch):
+    monkeypatch.setattr("widemargin.solvers.projected.EXACT_COLUMNS", 0)
+    X, y = make_data()
+    model = SpSVC(n_basis=15, C=10.0, gamma=0.3, memory=1000, random_state=0).fit(X, y)
+    value, optimum = measure(model, X, 2 * y - 1, np.full(len(y), 10.0))
+    assert_allclose(model.objective_, value, rtol=1e-5)
+    assert_allclose(value, optimum, rtol=1e-5)
 
 
 def test_more_vectors_and_more_candidates_lower_the_objective():

@@ -51,7 +51,7 @@ int main(void)
 
 
 def run_on_device(model, X, folder, board="cortex-m3", **options):
-    """Classes of some rows, and the bytes of code and constants of the model."""
+    """Classes of some rows, and the flash of the whole program but for the rows."""
     files = to_c(model, folder / "model.c", verbose=False, **options)
     rows = np.ascontiguousarray(X, np.float32)
     listed = ",\n".join("    {\n" + write_numbers(row) + "\n    }" for row in rows)
@@ -74,14 +74,19 @@ def run_on_device(model, X, folder, board="cortex-m3", **options):
     )  # fmt: skip
     shown = (done.stdout + done.stderr).strip()
     assert shown.isdigit(), shown
-    sizes = subprocess.run(
-        ["arm-none-eabi-size", str(part)], check=True, capture_output=True, text=True
-    ).stdout.splitlines()[1].split()  # fmt: skip
-    text, data, bss = (int(size) for size in sizes[:3])
+    text, data, bss = measure(part)
     # Nothing is kept in memory between calls.
     assert (data, bss) == (0, 0)
     assert text >= files.flash_bytes
-    return model.classes_[[int(c) for c in shown]], text
+    return model.classes_[[int(c) for c in shown]], sum(measure(program)[:2]) - rows.nbytes
+
+
+def measure(file):
+    """Bytes of code and constants, of variables with a value, and of others."""
+    done = subprocess.run(
+        ["arm-none-eabi-size", str(file)], check=True, capture_output=True, text=True
+    )
+    return [int(size) for size in done.stdout.splitlines()[1].split()[:3]]
 
 
 def make_model(name, digits):

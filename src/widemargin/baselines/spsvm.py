@@ -239,31 +239,32 @@ class Growth:
     def _append_best(self, drawn: Index) -> bool:
         """Add the candidate that lowers J most; False if none is independent and lowers it."""
         among = self.machine.columns.values[drawn]
-        halves = self._solve(among.T)
-        diag = self.values.diag[drawn]
+        halves, diag = self._solve(among.T), self.values.diag[drawn]
         left = diag - np.einsum("ij,ij->j", halves, halves)
-        independent = np.flatnonzero(left > self._threshold * diag)
-        drawn = drawn[independent]
+        places = np.flatnonzero(left > self._threshold * diag)
+        if len(places) == 0:
+            return False
         falls = score_candidates(
-            self.machine, self.values.take(drawn), among[independent], diag[independent],
+            self.machine, self.values.take(drawn[places]), among[places], diag[places],
             scale=float(self.values.diag.max()), workers=self.values.data.workers,
         )  # fmt: skip
-        if falls.max(initial=0.0) <= 0.0:
-            return False
-        best = int(np.argmax(falls))
-        at = independent[best]
-        self._append(int(drawn[best]), halves[:, at], float(np.sqrt(left[at])))
-        return True
+        best_first = np.argsort(-falls, kind="stable")
+        ranked = places[best_first[falls[best_first] > 0]]
+        return any(self._append(int(drawn[at]), halves[:, at]) for at in ranked)
 
-    def _append(self, row: int, half: FloatArray, corner: float) -> None:
+    def _append(self, row: int, half: FloatArray) -> bool:
+        """Add a basis vector, unless its own digits say that it depends on the others."""
+        column = self.values.data.column(row)
+        left = column[row] - half @ half
+        if left <= self._threshold * column[row]:
+            return False
         size = len(half)
-        factor = np.zeros((size + 1, size + 1))
-        factor[:size, :size] = self._factor
-        factor[size, :size], factor[size, size] = half, corner
-        self._factor = factor
-        self.machine.columns.append(row, self.values.data.column(row))
+        self._factor = np.pad(self._factor, (0, 1))
+        self._factor[size, :size], self._factor[size, size] = half, np.sqrt(left)
+        self.machine.columns.append(row, column)
         self.machine.append()
         self.machine.settle()
+        return True
 
     def _solve(self, cross: FloatArray) -> FloatArray:
         if len(cross) == 0:
