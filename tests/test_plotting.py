@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.datasets import make_moons
 
-from widemargin import DCSVC, AdditiveSVC, IntersectionSVC, plotting
+from widemargin import DCSVC, AdditiveSVC, IntersectionSVC, ProjectedSVC, plotting
 from widemargin.plotting import plot_shapes
 
 matplotlib = pytest.importorskip("matplotlib", reason="needs the extra 'plot'")
@@ -32,6 +32,30 @@ def test_levels(fitted):
     expected += [r.solving_seconds for r in model.levels_]
     np.testing.assert_allclose(heights, expected)
     assert [label.get_text() for label in objective.get_xticklabels()] == ["16", "4", "1"]
+
+
+def test_basis_path(cancer):
+    X, y = cancer
+    model = ProjectedSVC(n_basis=9).fit(X[::2], y[::2])
+    path = model.basis_path(X[1::2], y[1::2])
+    objective, accuracy = plotting.plot_basis_path(model, X[1::2], y[1::2]).axes
+    n_sizes = len(path) - 1
+    assert_line(objective, [point.objective for point in path[:n_sizes]])
+    assert_line(accuracy, [100 * point.accuracy for point in path[:n_sizes]])
+    np.testing.assert_allclose(
+        objective.lines[1].get_xydata(), [[model.n_basis_, model.objective_]]
+    )
+    assert len(plotting.plot_basis_path(model).axes) == 1
+    with pytest.raises(ValueError, match="give both, or neither"):
+        plotting.plot_basis_path(model, X)
+
+
+def test_basis_path_of_an_automatic_size(cancer):
+    X, y = cancer
+    model = ProjectedSVC(n_basis="auto", random_state=0).fit(X, y)
+    _, accuracy = plotting.plot_basis_path(model).axes
+    assert_line(accuracy, [100 * point.accuracy for point in model.auto_path_])
+    assert f"chosen: {model.n_basis_}" in accuracy.get_legend().get_texts()[-1].get_text()
 
 
 def assert_line(axis, values):

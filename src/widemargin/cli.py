@@ -20,7 +20,9 @@ _DC_NUMBERS = ("n_clusters", "n_levels", "stop_level", "sample_size")
 _ADDITIVE_NUMBERS: dict[str, type] = {
     "p": float, "rank": int, "n_bins": int, "n_anchors": int, "clip_quantile": float,
 }  # fmt: skip
-_ESTIMATORS = ("KernelSVC", "DCSVC", "AdditiveSVC", "IntersectionSVC", "PowerMeanSVC", "LRSVC")
+_ESTIMATORS = (
+    "KernelSVC", "DCSVC", "AdditiveSVC", "IntersectionSVC", "PowerMeanSVC", "LRSVC", "ProjectedSVC",
+)  # fmt: skip
 #: Options that are no parameters of estimators.
 _OTHERS = {"file", "output", "label", "libsvm", "estimator", "quiet", "run"}
 
@@ -31,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     warnings.showwarning = _show_warning
     try:
         return int(args.run(args) or 0)
-    except (OSError, ValueError, TypeError, LookupError) as error:
+    except (OSError, ValueError, TypeError, LookupError, ImportError) as error:
         print(f"widemargin: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -53,6 +55,7 @@ def _make_parser() -> argparse.ArgumentParser:
     _add_train(commands)
     _add_predict(commands)
     _add_info(commands)
+    _add_export(commands)
     return parser
 
 
@@ -99,8 +102,16 @@ def _add_train(commands: Any) -> None:
     for name in _DC_NUMBERS:
         divide.add_argument(*_flags(name), type=int, default=None)
     divide.add_argument("--combine", choices=("early", "naive", "bcm"), default=None)
-    for name in ("adaptive", "refine"):
-        divide.add_argument(f"--{name}", action=argparse.BooleanOptionalAction, default=None)
+    divide.add_argument("--adaptive", action=argparse.BooleanOptionalAction, default=None)
+    sparse = train.add_argument_group("sparse models (--estimator ProjectedSVC)")
+    sparse.add_argument(
+        *_flags("n_basis"), type=_size, default=None, help="number, share, '4 kB' or auto"
+    )
+    sparse.add_argument("--candidates", type=_size, default=None, help="number, share or all")
+    sparse.add_argument(
+        *_flags("shared_basis"), action=argparse.BooleanOptionalAction, default=None
+    )
+    train.add_argument("--refine", action=argparse.BooleanOptionalAction, default=None)
     additive = train.add_argument_group("additive kernels and regression (the other estimators)")
     for name, kind in _ADDITIVE_NUMBERS.items():
         additive.add_argument(*_flags(name), type=kind, default=None)
@@ -137,8 +148,38 @@ def _add_info(commands: Any) -> None:
     info.set_defaults(run=_run_info)
 
 
+def _add_export(commands: Any) -> None:
+    export = commands.add_parser(
+        "export", help="write a model as C for devices, or as ONNX", description=
+        "Write MODEL as OUT: C99 with its header if OUT ends in .c, ONNX if in .onnx.",
+    )  # fmt: skip
+    export.add_argument("model", metavar="MODEL", type=Path)
+    export.add_argument("-o", "--output", metavar="OUT", type=Path, required=True)
+    export.add_argument(
+        "--dtype", default="float32", help="float32 or int16 in C, float32 or float64 in ONNX"
+    )
+    export.add_argument(
+        "--input-range", "--input_range", type=float, default=None,
+        help="largest size of a feature, for int16",
+    )  # fmt: skip
+    export.add_argument(
+        "--libm", action=argparse.BooleanOptionalAction, default=True, help="whether C may use expf"
+    )
+    export.set_defaults(run=_run_export)
+
+
 def _gamma(text: str) -> float | str:
     return text if text in ("scale", "auto") else float(text)
+
+
+def _size(text: str) -> int | float | str:
+    """A whole number, a share, or an amount in words."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
 
 
 def _run_demo(args: argparse.Namespace) -> None:
@@ -201,6 +242,19 @@ def _run_info(args: argparse.Namespace) -> None:
     print(format_model(_load_model(args.model)))
 
 
+def _run_export(args: argparse.Namespace) -> None:
+    from widemargin.export import to_c, to_onnx
+
+    model = _load_model(args.model)
+    if args.output.suffix == ".c":
+        to_c(model, args.output, dtype=args.dtype, libm=args.libm, input_range=args.input_range)
+    elif args.output.suffix == ".onnx":
+        args.output.write_bytes(to_onnx(model, dtype=args.dtype).SerializeToString())
+        print(f"written to {args.output}")
+    else:
+        raise ValueError(f"--output: {args.output} must end in .c or .onnx")
+
+
 def _load_model(path: Path) -> Any:
     """A model in our own format, or else in LIBSVM's, told apart by the first bytes."""
     from widemargin.estimators.kernel_svc import KernelSVC
@@ -243,7 +297,7 @@ def format_model(model: Any) -> str:
         "C": f"{model.C:g}",
         "classes": f"{len(model.classes_)}: {classes}",
         "features": f"{model.n_features_in_:,}",
-        **(_exact_rows(model) if hasattr(model, "support_") else _linear_rows(model)),
+        **_own_rows(model),
         "stopped": model.stop_reason_,
     }
     if hasattr(model, "levels_"):
@@ -259,6 +313,22 @@ def _describe_kernel(model: Any) -> str:
         return "power_mean" if kernel is None else str(kernel)
     params = ", ".join(f"{k}={v:g}" for k, v in model.kernel_.params().items())
     return f"{model.kernel_.name} ({params})" if params else str(model.kernel_.name)
+
+
+def _own_rows(model: Any) -> dict[str, str]:
+    """What one kind of model has and others have not."""
+    if hasattr(model, "support_"):
+        return _exact_rows(model)
+    return _basis_rows(model) if hasattr(model, "basis_indices_") else _linear_rows(model)
+
+
+def _basis_rows(model: Any) -> dict[str, str]:
+    return {
+        "basis vectors": f"{len(model.basis_indices_):,} "
+        f"({_per_class(np.atleast_1d(model.n_basis_))})",
+        "objective": _summed(model.objective_),
+        "changes of basis": f"{model.n_iter_:,}",
+    }
 
 
 def _exact_rows(model: Any) -> dict[str, str]:

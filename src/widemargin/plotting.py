@@ -3,9 +3,11 @@
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from widemargin.estimators.additive_base import AdditiveClassifier
 from widemargin.estimators.dc_svc import DCSVC
+from widemargin.estimators.projected_svc import ProjectedSVC
 from widemargin.validation import check_integer
 
 if TYPE_CHECKING:
@@ -127,6 +129,67 @@ def plot_shapes(
         handles, labels = axes[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside right center", frameon=False, title="class")
     return figure
+
+
+def plot_basis_path(model: ProjectedSVC, X: Any = None, y: Any = None) -> "Figure":
+    """Draw how objective and accuracy change with the size of the basis.
+
+    Parameters
+    ----------
+    model : ProjectedSVC
+        A fitted classifier.
+    X, y : array-like, optional
+        Data that the model was not fitted to, to show the accuracy of every size. Without, a model
+        fitted with ``n_basis="auto"`` shows the rows it held out.
+
+    Returns
+    -------
+    figure : matplotlib.figure.Figure
+        Panels side by side: the objective, and the accuracy if there are data.
+    """
+    if (X is None) != (y is None):
+        raise ValueError("X, y: give both, or neither")
+    check_is_fitted(model)
+    plt = _import_pyplot()
+    growing = model._path.objective.sum(axis=1)
+    judged = None
+    if X is not None:
+        judged = model.basis_path(X, y)
+    elif hasattr(model, "auto_path_"):
+        judged = model.auto_path_
+    n_panels = 1 if judged is None else 2
+    figure, axes = plt.subplots(
+        1, n_panels, figsize=(4.8 * n_panels, 3.4), layout="constrained", squeeze=False
+    )
+    left = axes[0, 0]
+    left.plot(np.arange(1, len(growing) + 1), growing, color=BLUE, label="growing")
+    size = int(np.max(model.n_basis_))
+    _mark(left, size, float(np.sum(model.objective_)), "final")
+    left.set_title("Objective", loc="left")
+    if judged is not None:
+        _draw_accuracy(axes[0, 1], judged, size, is_final_known=X is not None)
+    for axis in axes[0]:
+        axis.set_xlabel(
+            "Basis vectors" if np.size(model.n_basis_) == 1 else "Basis vectors a class"
+        )
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.legend(frameon=False, fontsize=8)
+    return figure
+
+
+def _draw_accuracy(axis: Any, path: list[Any], size: int, *, is_final_known: bool) -> None:
+    accuracy = [100.0 * point.accuracy for point in path]
+    growing = accuracy[:-1] if is_final_known else accuracy
+    axis.plot(np.arange(1, len(growing) + 1), growing, color=BLUE, label="growing")
+    axis.set_title("Accuracy (%)", loc="left")
+    if is_final_known:
+        _mark(axis, size, accuracy[-1], "final")
+    else:
+        axis.axvline(size, color=ORANGE, lw=1.2, ls="--", label=f"chosen: {size}")
+
+
+def _mark(axis: Any, x: float, y: float, label: str) -> None:
+    axis.plot([x], [y], "o", color=ORANGE, label=f"{label}: {x:,.0f} vectors, {y:,.4g}")
 
 
 def _find_classes(model: AdditiveClassifier, classes: Any) -> list[int]:

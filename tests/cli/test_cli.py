@@ -170,6 +170,20 @@ def test_options_that_do_not_fit(files, capsys, options, message):
     assert message in capsys.readouterr().err
 
 
+def test_sparse_model_to_c_and_onnx(files, capsys):
+    model = str(files / "m")
+    options = ["--estimator", "ProjectedSVC", "--n-basis", "1 kB", "--shared-basis"]
+    assert main(["train", str(files / "iris.csv"), "-o", model, *options]) == 0
+    assert "basis vectors" in capsys.readouterr().out
+    assert main(["export", model, "-o", str(files / "iris.c"), "--dtype", "int16"]) == 0
+    assert "bytes of flash" in capsys.readouterr().out
+    assert '"setosa"' in (files / "iris.c").read_text()
+    assert main(["export", model, "-o", str(files / "iris.onnx")]) == 0
+    assert (files / "iris.onnx").stat().st_size > 1000
+    assert main(["export", model, "-o", str(files / "iris.py")]) == 2
+    assert "must end in .c or .onnx" in capsys.readouterr().err
+
+
 def test_demo_prints_a_table():
     done = run("demo")
     assert done.returncode == 0, done.stderr

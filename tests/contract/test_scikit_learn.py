@@ -8,7 +8,15 @@ scaled data in the tests of `AdditiveSVC`.
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from widemargin import DCSVC, LRSVC, AdditiveSVC, IntersectionSVC, KernelSVC, PowerMeanSVC
+from widemargin import (
+    DCSVC,
+    LRSVC,
+    AdditiveSVC,
+    IntersectionSVC,
+    KernelSVC,
+    PowerMeanSVC,
+    ProjectedSVC,
+)
 
 ESTIMATORS = [
     KernelSVC(),
@@ -24,6 +32,8 @@ ESTIMATORS = [
     IntersectionSVC(multi_class="crammer_singer"),
     IntersectionSVC(solver="primal"),
     LRSVC(),
+    ProjectedSVC(),
+    ProjectedSVC(shared_basis=True, n_basis=10),
 ]
 
 

@@ -13,7 +13,15 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, Stan
 from sklearn.svm import SVC
 
 import widemargin
-from widemargin import DCSVC, LRSVC, AdditiveSVC, IntersectionSVC, KernelSVC, PowerMeanSVC
+from widemargin import (
+    DCSVC,
+    LRSVC,
+    AdditiveSVC,
+    IntersectionSVC,
+    KernelSVC,
+    PowerMeanSVC,
+    ProjectedSVC,
+)
 from widemargin.export.description import describe
 from widemargin.export.onnx import OPSET, to_onnx
 from widemargin.kernels import RBF, PowerMean
@@ -123,6 +131,14 @@ def test_models_with_many_vectors(kernel, multi_class):
         exact = model._scores(values @ model.dual_coef_.T + model.intercept_)
         _, scores = run(model, queries, dtype)
         assert_allclose(scores, exact, rtol=0, atol=tolerance * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("n_classes", [2, 10])
+@pytest.mark.parametrize("shared", [True, False])
+def test_sparse_models(histograms, n_classes, shared):
+    X, y, queries = histograms
+    model = ProjectedSVC(n_basis=8, shared_basis=shared).fit(X, y % n_classes)
+    assert_same(model, queries)
 
 
 def test_first_class_with_most_votes_wins():
@@ -280,6 +296,7 @@ def test_sums_of_clusters(blobs, params):
         [MinMaxScaler(clip=True)],
         [MaxAbsScaler()],
         [StandardScaler(), "passthrough", MinMaxScaler(clip=True)],
+        [make_pipeline(StandardScaler(), MinMaxScaler(clip=True)), MaxAbsScaler()],
     ],
     ids=str,
 )

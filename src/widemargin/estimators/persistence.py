@@ -9,11 +9,15 @@ from widemargin.estimators.additive_state import LINEAR, export_linear, import_l
 from widemargin.estimators.dc_state import export_clusters, import_clusters
 from widemargin.estimators.dc_svc import DCSVC
 from widemargin.estimators.kernel_svc import KernelSVC
-from widemargin.estimators.state import export_state, import_state
+from widemargin.estimators.projected_state import export_projected, import_projected
+from widemargin.estimators.projected_svc import ProjectedSVC
+from widemargin.estimators.state import State, export_state, import_state
 from widemargin.models.io import ModelFileError, read_model_file, write_model_file
 
 #: Estimators that can be saved, by the name their files carry.
-SAVEABLE: dict[str, type[Any]] = {"KernelSVC": KernelSVC, "DCSVC": DCSVC, **LINEAR}
+SAVEABLE: dict[str, type[Any]] = {
+    "KernelSVC": KernelSVC, "DCSVC": DCSVC, "ProjectedSVC": ProjectedSVC, **LINEAR
+}  # fmt: skip
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
@@ -36,12 +40,19 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
             "save the last step)"
         )
     check_is_fitted(model)
-    is_linear = kind in LINEAR
-    meta, arrays = export_linear(model) if is_linear else export_state(model)
+    write_model_file(path, kind, *_export(model))
+
+
+def _export(model: Any) -> State:
+    if isinstance(model, ProjectedSVC):
+        return export_projected(model)
+    if type(model).__name__ in LINEAR:
+        return export_linear(model)
+    meta, arrays = export_state(model)
     if isinstance(model, DCSVC):
         more_meta, more_arrays = export_clusters(model)
-        meta, arrays = meta | more_meta, arrays | more_arrays
-    write_model_file(path, kind, meta, arrays)
+        return meta | more_meta, arrays | more_arrays
+    return meta, arrays
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -64,6 +75,8 @@ def load(path: str | os.PathLike[str]) -> Any:
             f"widemargin does not know (written by {file.library_version:.40}); upgrade"
         )
     try:
+        if file.kind == "ProjectedSVC":
+            return import_projected(file.meta, file.arrays)
         if file.kind in LINEAR:
             return import_linear(LINEAR[file.kind], file.meta, file.arrays)
         model = import_state(SAVEABLE[file.kind], file.meta, file.arrays)

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import StratifiedShuffleSplit
+from sklearn.model_selection import StratifiedKFold
 
 from widemargin.estimators.basis_base import BasisClassifier, split_classes
-from widemargin.kernels import Kernel
+from widemargin.kernels import Index, Kernel
 from widemargin.memory import parse_bytes
 from widemargin.models.basis_path import BasisPath, join_stages
 from widemargin.parallel import open_workers
@@ -29,8 +29,10 @@ from widemargin.solvers.projected import (
 )
 from widemargin.validation import check_integer, check_number
 
-#: With ``n_basis="auto"``: largest size looked at, and share of the rows held out to judge sizes.
-AUTO_SIZE, AUTO_SHARE = 100, 0.2
+#: With ``n_basis="auto"``: the largest size looked at.
+AUTO_SIZE = 100
+#: The rows are divided into so many folds, which are held out in turn until so many rows were.
+AUTO_FOLDS, AUTO_ROWS = 5, 2000
 #: Bytes of a number in an exported model.
 NUMBER_BYTES = 4
 
@@ -66,10 +68,10 @@ class ProjectedSVC(BasisClassifier):
     ----------
     n_basis : int, float, str, default=50
         Basis vectors of each binary problem: a number, a share of the training rows, or an amount
-        such as ``"4 kB"`` for all vectors and coefficients in float32. ``"auto"`` grows a basis on
-        most of the rows and takes the smallest whose accuracy on the others is within one
-        standard error of the best, up to 100. Fewer are used if they separate the training rows, or if
-        no more are independent.
+        such as ``"4 kB"`` for all vectors and coefficients in float32. ``"auto"`` grows bases on
+        most of the rows and takes the smallest, up to 100, whose accuracy on the others differs from
+        that of the best by less than one standard error of their difference. Fewer are used if they
+        separate the training rows, or if no more are independent.
     C : float, default=1.0
         Cost of a squared error; smaller values regularise more.
     kernel : str, callable or Kernel, default="rbf"
@@ -293,38 +295,52 @@ class ProjectedSVC(BasisClassifier):
         return size
 
     def _find_size(self, problem: Problem, kernel: Kernel, seed: int) -> int:
-        """Smallest basis whose accuracy on rows held out is within a standard error of the best."""
-        if np.bincount(problem.labels).min() < 2:
+        """Smallest basis that rows held out do not tell from the best."""
+        n_folds = min(AUTO_FOLDS, int(np.bincount(problem.labels).min()))
+        if n_folds < 2:
             raise ValueError(
                 "n_basis: 'auto' holds rows out and needs at least two of every class; give a number"
             )
-        n_classes = len(problem.classes)
-        share = max(AUTO_SHARE, n_classes / len(problem.labels))
-        split = StratifiedShuffleSplit(1, test_size=share, random_state=seed % 2**31)
-        kept, held_out = next(split.split(problem.labels, problem.labels))
+        folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
+        parts, n_judged = [], 0
+        for kept, held_out in folds.split(problem.labels, problem.labels):
+            parts.append(self._judge_sizes(problem, kernel, kept, held_out, seed))
+            n_judged += len(held_out)
+            if n_judged >= AUTO_ROWS:
+                break
+        n_sizes = max(len(part[0]) for part in parts)
+        # A basis that stopped growing stays as it is.
+        right, objective, weights = (
+            [part[0][np.minimum(np.arange(n_sizes), len(part[0]) - 1)] for part in parts],
+            [part[1][np.minimum(np.arange(n_sizes), len(part[1]) - 1)] for part in parts],
+            np.concatenate([part[2] for part in parts]),
+        )
+        size, accuracies = _find_knee(np.hstack(right), weights / weights.sum())
+        self.auto_path_ = [
+            PathPoint(number, float(value), float(accuracy))
+            for number, (value, accuracy) in enumerate(
+                zip(np.mean(objective, axis=0), accuracies, strict=True), start=1
+            )
+        ]
+        return size
+
+    def _judge_sizes(
+        self, problem: Problem, kernel: Kernel, kept: Index, held_out: Index, seed: int
+    ) -> tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[np.float64]]:
+        """Which rows held out are right at every size, the objectives, and the weights of the rows."""
         part = Problem(
             problem.X[kept], problem.labels[kept], problem.classes,
             problem.sample_weights[kept], problem.weights[kept], problem.kept[kept],
         )  # fmt: skip
         selections = self._search(part, kernel, min(AUTO_SIZE, len(kept)), refine=False, seed=seed)
         path = _make_path(part, kernel, selections)
-        weights = problem.sample_weights[held_out] / problem.sample_weights[held_out].sum()
-        accuracies = []
-        queries = problem.X[held_out]
-        for decisions in path.decide(
-            queries, max_bytes=parse_bytes(self.memory), n_jobs=self.n_jobs
-        ):
-            found = decisions[:, 0] >= 0 if n_classes == 2 else decisions.argmax(axis=1)
-            accuracies.append(float(weights @ (found == problem.labels[held_out])))
-        self.auto_path_ = [
-            PathPoint(size, float(objective), accuracy)
-            for size, (objective, accuracy) in enumerate(
-                zip(path.objective.sum(axis=1), accuracies, strict=True), start=1
-            )
-        ]
-        best = max(accuracies)
-        error = np.sqrt(best * (1.0 - best) / len(held_out))
-        return int(np.argmax(np.array(accuracies) >= best - error)) + 1
+        decisions = path.decide(
+            problem.X[held_out], max_bytes=parse_bytes(self.memory), n_jobs=self.n_jobs
+        )
+        is_binary = len(problem.classes) == 2
+        found = [d[:, 0] >= 0 if is_binary else d.argmax(axis=1) for d in decisions]
+        right = np.array(found) == problem.labels[held_out]
+        return right, path.objective.sum(axis=1), problem.sample_weights[held_out]
 
     def _search(
         self, problem: Problem, kernel: Kernel, size: int, *, refine: bool, seed: int
@@ -386,6 +402,19 @@ class ProjectedSVC(BasisClassifier):
             "max_time": f"stopped after max_time={self.max_time} s with "
             f"{np.max(self.n_basis_)} basis vectors; allow more time for a better basis",
         }.get(self.stop_reason_)
+
+
+def _find_knee(
+    right: NDArray[np.bool_], weights: NDArray[np.float64]
+) -> tuple[int, NDArray[np.float64]]:
+    """Smallest size whose accuracy is within an error of the best's, and the accuracies.
+
+    The error is that of the difference, to which only rows add on which the two differ.
+    """
+    accuracies = right @ weights
+    best = int(np.argmax(accuracies))
+    errors = np.sqrt((right != right[best]) @ np.square(weights))
+    return int(np.argmax(accuracies >= accuracies[best] - errors)) + 1, accuracies
 
 
 def _is_count_or_share(value: Any) -> bool:

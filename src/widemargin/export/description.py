@@ -199,8 +199,7 @@ def describe(model: Any) -> Description:
     if isinstance(model, Pipeline):
         steps = [step for _, step in model.steps]
         inner = describe(steps[-1])
-        named = [step for step in steps[:-1] if step is not None and step != "passthrough"]
-        scaling = [_describe_scaler(step) for step in named] + inner.scaling
+        scaling = [s for step in steps[:-1] for s in _describe_scalers(step)] + inner.scaling
         names = getattr(model, "feature_names_in_", None)
         names = inner.feature_names if names is None else [str(name) for name in names]
         return Description(
@@ -292,6 +291,15 @@ def _add_fork(forks: list[Fork], partition: Partition, first_cluster: int) -> in
             targets.append(-1 - len(forks))
             first_cluster = _add_fork(forks, child, first_cluster)
     return first_cluster
+
+
+def _describe_scalers(step: Any) -> list[Scaling]:
+    """What a step of a pipeline does, which may be a pipeline itself."""
+    if step is None or isinstance(step, str):
+        return []
+    if isinstance(step, Pipeline):
+        return [scaling for _, inner in step.steps for scaling in _describe_scalers(inner)]
+    return [_describe_scaler(step)]
 
 
 def _describe_scaler(step: Any) -> Scaling:

@@ -1,0 +1,243 @@
+"""The sparse solver against closed forms, a general minimiser and exhaustive search."""
+
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from tests.reference import projected as reference
+from widemargin.kernels import RBF, Chi2, Linear
+from widemargin.parallel import Workers, open_workers
+from widemargin.solvers import projected
+from widemargin.solvers.projected import Columns, Data, Machine, Scores, Search, Selector, Source
+
+ALONE = Workers(1, None)
+
+
+def make_problem(n=80, d=4, seed=0, gamma=0.3, C=5.0):
+    """Overlapping classes with weights, and their kernel matrix."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    y = np.where(X[:, 0] * X[:, 1] + 0.5 * rng.normal(size=n) > 0, 1.0, -1.0)
+    y[:2] = [1.0, -1.0]
+    cost = C * rng.uniform(0.5, 2.0, n)
+    kernel = RBF(gamma)
+    return X, y, cost, kernel, kernel.exact(X, X)
+
+
+def make_machine(X, y, cost, kernel, rows, *, ridge=False):
+    columns = Columns(Data(kernel, X, ALONE), is_ridge=ridge)
+    machine = Machine(columns, y, cost)
+    for row in rows:
+        columns.append(row, columns.data.column(row))
+        machine.append()
+        machine.settle()
+    return machine
+
+
+def select(X, y, cost, kernel, n_basis, **options):
+    columns = Columns(Data(kernel, X, ALONE))
+    machines = [Machine(columns, labels, cost) for labels in np.atleast_2d(y)]
+    selector = Selector(columns, machines, Search(n_basis, **options))
+    return selector.run(), selector
+
+
+@given(
+    seed=st.integers(0, 10**6), n=st.integers(8, 60), n_basis=st.integers(1, 7),
+    log_c=st.floats(-3, 4), ridge=st.booleans(),
+)  # fmt: skip
+@settings(deadline=None, max_examples=40, derandomize=True)
+def test_a_machine_is_at_the_optimum_of_its_basis(seed, n, n_basis, log_c, ridge):
+    X, y, cost, kernel, K = make_problem(n, seed=seed, C=10.0**log_c)
+    rows = list(np.random.default_rng(seed).choice(n, n_basis, replace=False))
+    machine = make_machine(X, y, cost, kernel, rows, ridge=ridge)
+    best, _ = reference.minimise(K, rows, y, cost, ridge=ridge)
+    value, gradient = reference.objective(K, rows, y, cost, machine.solution.u, ridge=ridge)
+    assert_allclose(machine.solution.objective, value, rtol=1e-9)
+    assert value <= best * (1 + 1e-7)
+    assert np.abs(gradient).max() <= 1e-6 * (1 + cost.sum())
+
+
+def test_updates_equal_the_closed_forms():
+    X, y, cost, kernel, K = make_problem()
+    machine = make_machine(X, y, cost, kernel, [3, 30, 11, 62, 7])
+    columns = machine.columns
+
+    def check():
+        support = np.flatnonzero(machine.support)
+        rows = columns.rows
+        w, b, value, q, lines = reference.solve_fixed(K, rows, y, cost, support)
+        assert_allclose(machine.solution.u, np.append(b, w), rtol=1e-8)
+        assert_allclose(machine.solution.objective, value, rtol=1e-10)
+        inverse = np.linalg.inv(machine.factor @ machine.factor.T)
+        assert_allclose(1.0 / inverse[0, 0], q, rtol=1e-7)
+        assert_allclose(-inverse[1:, 0] / inverse[0, 0], lines, rtol=1e-6, atol=1e-9)
+
+    check()
+    for at, row in [(0, 45), (3, 12), (4, 70), (1, 3)]:
+        old = columns.values[:, at].copy()
+        columns.replace(at, row, columns.data.column(row))
+        machine.exchange(at, old)
+        machine.settle()
+        check()
+    for at in (2, 0):
+        old = columns.values[:, at].copy()
+        columns.remove(at)
+        machine.remove(at, old)
+        machine.settle()
+        check()
+
+
+def test_scores_are_what_changes_are_worth_with_the_same_support_vectors():
+    X, y, cost, kernel, K = make_problem(40)
+    rows = [3, 30, 11, 20]
+    machine = make_machine(X, y, cost, kernel, rows)
+    scores = Scores(machine, Source(machine.columns.data, np.arange(40), 10**9))
+    support = np.flatnonzero(machine.support)
+
+    def value(basis):
+        return reference.solve_fixed(K, list(basis), y, cost, support)[2]
+
+    now = value(rows)
+    gains, falls = scores.gains(), scores.exchanges()
+    others = [z for z in range(40) if z not in rows]
+    assert_allclose(gains[others], [now - value([*rows, z]) for z in others], rtol=1e-6)
+    assert_allclose(gains[rows], 0.0)
+    losses = [value(np.delete(rows, i)) - now for i in range(4)]
+    assert_allclose(machine.losses, losses, rtol=1e-6)
+    for i in range(4):
+        expected = [now - value([*np.delete(rows, i), z]) for z in others]
+        assert_allclose(falls[i, others], expected, rtol=1e-5, atol=1e-8 * now)
+
+
+def test_the_first_basis_vector_is_that_of_procedure_1():
+    X, y, cost, kernel, K = make_problem()
+    result, _ = select(X, y, cost, kernel, 1, refine=False)
+    share = cost / cost.sum()
+    centred = K - share @ K
+    labels = y - share @ y
+    eta = K.diagonal() + cost @ centred**2
+    score = ((cost * labels) @ centred) ** 2 / eta
+    assert result.path[0].rows == (int(np.argmax(score)),)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_single_exchange_lowers_the_objective_of_a_refined_basis(seed):
+    X, y, cost, kernel, K = make_problem(30, seed=seed)
+    result, selector = select(X, y, cost, kernel, 4, tol=1e-9)
+    final = result.final
+    rows = list(final.rows)
+    assert len(rows) == 4
+    best, _ = reference.minimise(K, rows, y, cost)
+    assert_allclose(final.objective[0], best, rtol=1e-7)
+    for i in range(4):
+        for z in set(range(30)) - set(rows):
+            others = [*rows[:i], z, *rows[i + 1 :]]
+            machine = make_machine(X, y, cost, kernel, others)
+            assert machine.solution.objective >= final.objective[0] * (1 - 1e-8)
+
+
+def test_refining_helps_and_never_hurts():
+    X, y, cost, kernel, _ = make_problem(200, seed=3)
+    forward, _ = select(X, y, cost, kernel, 12, refine=False)
+    refined, _ = select(X, y, cost, kernel, 12, tol=1e-6)
+    assert refined.path[-1].objective == forward.final.objective
+    assert refined.final.objective[0] < forward.final.objective[0]
+    assert refined.n_exchanges > 0
+    values = [stage.objective[0] for stage in forward.path]
+    assert (np.diff(values) < 0).all()
+
+
+def test_drift_is_noticed_and_repaired():
+    X, y, cost, kernel, K = make_problem()
+    machine = make_machine(X, y, cost, kernel, [3, 30, 11])
+    before = machine.n_rebuilt
+    machine._M[1, 2] *= 1.001
+    machine._M[2, 1] *= 1.001
+    machine.columns.append(50, machine.columns.data.column(50))
+    machine.append()
+    machine.settle()
+    assert machine.n_rebuilt > before
+    best, _ = reference.minimise(K, [3, 30, 11, 50], y, cost)
+    assert_allclose(machine.solution.objective, best, rtol=1e-8)
+
+
+def test_dependent_points_are_left_out():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = np.where(X[:, 0] + 0.5 * rng.normal(size=60) > 0, 1.0, -1.0)
+    result, _ = select(X, y, np.ones(60), Linear(), 10)
+    assert result.stop_reason == "rank"
+    assert len(result.final.rows) == 3
+    twice = np.vstack([X[:6], X[:6], X[:6]])
+    # Two points of each pair of equal ones have different labels, so nothing separates them.
+    labels = np.where(np.arange(18) < 9, 1.0, -1.0)
+    result, _ = select(twice, labels, np.ones(18), RBF(0.5), 12)
+    assert result.stop_reason == "rank"
+    assert len(set(np.array(result.final.rows) % 6)) == len(result.final.rows) == 6
+
+
+def test_growing_stops_and_shrinks_when_the_rows_are_separated():
+    rng = np.random.default_rng(0)
+    X = np.vstack([rng.normal(size=(40, 2)), rng.normal(size=(40, 2)) + 6.0])
+    y = np.repeat([1.0, -1.0], 40)
+    result, _ = select(X, y, np.ones(80), RBF(0.05), 20)
+    assert result.stop_reason == "separated"
+    assert len(result.path) < 20
+    assert len(result.final.rows) == 1
+    kept, _ = select(X, y, np.ones(80), RBF(0.05), 20, refine=False)
+    assert kept.final.n_wrong[0] == 0
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_float32_values_choose_as_well(held):
+    X, y, cost, kernel, _ = make_problem(300, seed=2)
+    exact, _ = select(X, y, cost, kernel, 15)
+    few = {"EXACT_VALUES": 0, "EXACT_COLUMNS": 0, "TILE_ROWS": 64, "TILE_COLUMNS": 128}
+    with mock.patch.multiple(projected, **few):
+        other, _ = select(X, y, cost, kernel, 15, max_bytes=10**9 if held else 1)
+    assert other.path[0].rows == exact.path[0].rows
+    assert_allclose(other.final.objective, exact.final.objective, rtol=5e-3)
+
+
+def test_threads_do_not_change_the_choice():
+    X, y, cost, kernel, _ = make_problem(300, seed=2)
+    results = []
+    for n_jobs in (1, 2, 3):
+        with open_workers(n_jobs) as workers:
+            columns = Columns(Data(kernel, X, workers))
+            machines = [Machine(columns, y, cost)]
+            results.append(Selector(columns, machines, Search(10)).run().final)
+    for other in results[1:]:
+        assert other.rows == results[0].rows
+        assert_array_equal(other.coef, results[0].coef)
+
+
+def test_machines_share_a_basis():
+    X, y, cost, kernel, K = make_problem(100, seed=1)
+    second = np.where(X[:, 2] > 0.3, 1.0, -1.0)
+    result, selector = select(X, np.vstack([y, second]), cost, kernel, 8, tol=1e-6)
+    for labels, value in zip((y, second), result.final.objective, strict=True):
+        best, _ = reference.minimise(K, list(result.final.rows), labels, cost)
+        assert_allclose(value, best, rtol=1e-6)
+
+
+def test_drawn_candidates_come_near():
+    X, y, cost, kernel, _ = make_problem(400, seed=5)
+    every, _ = select(X, y, cost, kernel, 15)
+    drawn, _ = select(X, y, cost, kernel, 15, n_candidates=59)
+    assert drawn.final.objective[0] < 1.05 * every.final.objective[0]
+
+
+def test_sparse_rows_are_dense_rows():
+    X, y, cost, _, _ = make_problem(60)
+    X = np.maximum(X, 0.0)
+    for kernel in (RBF(0.3), Chi2()):
+        dense, _ = select(X, y, cost, kernel, 6)
+        thin, _ = select(sparse.csr_matrix(X), y, cost, kernel, 6)
+        assert thin.final.rows == dense.final.rows
+        assert_allclose(thin.final.coef, dense.final.coef, rtol=1e-6)
