@@ -40,8 +40,8 @@ EXACT_VALUES, EXACT_PRODUCTS = 2**23, 2**33
 SLOW_PRODUCTS = 2**29
 #: Feature values of the data up to which columns of basis vectors are computed in float64.
 EXACT_COLUMNS = 2**25
-#: A tile of kernel values stays in cache. Where it spans all candidates, threads share the rows, in
-#: so many pieces.
+#: Most rows and columns of a tile of kernel values. Where it spans all candidates, threads share the
+#: rows, in at most so many pieces.
 TILE_ROWS, TILE_COLUMNS, ROW_PIECES = 1024, 2048, 16
 #: A candidate counts as dependent on the basis if less than this share of its diagonal entry is
 #: left (Eq. 48); the second where kernel values have the digits of float32.
@@ -380,6 +380,12 @@ class Source:
         """Share of a diagonal entry that must be left for a candidate to be independent."""
         return DEPENDENT if self.is_exact else DEPENDENT_FLOAT32
 
+    def column(self, position: int) -> FloatArray:
+        """Kernel between all rows and a candidate."""
+        if self.is_exact and self._held is not None:
+            return self._held[:, position].copy()
+        return self.data.column(int(self.candidates[position]))
+
     def sweep(
         self, weights: FloatArray, factors: Callable[[Index | slice], FloatArray], *, squares: bool
     ) -> tuple[FloatArray, FloatArray]:
@@ -437,7 +443,7 @@ class Source:
 
 def _cut(n_rows: int, n_columns: int) -> list[tuple[slice, slice]]:
     """Parts of a matrix for threads: columns, or rows as well if columns are few."""
-    n_pieces = ROW_PIECES if n_columns <= TILE_COLUMNS else 1
+    n_pieces = 1 if n_columns > TILE_COLUMNS else min(ROW_PIECES, n_rows // TILE_ROWS + 1)
     ends = np.linspace(0, n_rows, n_pieces + 1).astype(int)
     return [
         (slice(int(first), int(last)), slice(column, min(column + TILE_COLUMNS, n_columns)))
@@ -732,14 +738,14 @@ class Selector:
         """Add the candidate that lowers J most; False if none is independent of the basis."""
         scores = self._current_scores()
         gains = np.sum([s.gains() for s in scores], axis=0)
-        candidates = scores[0].source.candidates
+        source = scores[0].source
+        candidates = source.candidates
         gains[np.isin(candidates, self.columns.rows)] = 0.0
         for at in np.argsort(-gains, kind="stable")[:MAX_REFUSALS]:
             if gains[at] <= 0:
                 break
-            row = int(candidates[at])
-            column = self.columns.data.column(row)
-            if self._is_independent(row, column, self.columns.rows, scores[0].source.threshold):
+            row, column = int(candidates[at]), source.column(int(at))
+            if self._is_independent(row, column, self.columns.rows, source.threshold):
                 self.columns.append(row, column)
                 for machine in self.machines:
                     machine.append()
@@ -788,23 +794,24 @@ class Selector:
         """Make the exchange that lowers J most; False if none does."""
         scores = self._current_scores()
         falls = np.sum([s.exchanges() for s in scores], axis=0)
-        candidates = scores[0].source.candidates
+        source = scores[0].source
+        candidates = source.candidates
         falls[:, np.isin(candidates, self.columns.rows)] = -np.inf
         least = self.search.tol * self._objective
         for _ in range(MAX_REFUSALS):
             at, chosen = np.unravel_index(int(np.argmax(falls)), falls.shape)
             if falls[at, chosen] <= least:
                 return False
-            if self._try_exchange(int(at), int(candidates[chosen]), scores[0].source.threshold):
+            if self._try_exchange(int(at), source, int(chosen)):
                 return True
             falls[at, chosen] = -np.inf
         return False
 
-    def _try_exchange(self, at: int, row: int, threshold: float) -> bool:
+    def _try_exchange(self, at: int, source: Source, chosen: int) -> bool:
         """Exchange a basis vector; undone if J, with the support set found anew, is not lower."""
-        column = self.columns.data.column(row)
+        row, column = int(source.candidates[chosen]), source.column(chosen)
         others = self.columns.rows[:at] + self.columns.rows[at + 1 :]
-        if not self._is_independent(row, column, others, threshold):
+        if not self._is_independent(row, column, others, source.threshold):
             return False
         old_row, old_column = self.columns.rows[at], self.columns.values[:, at].copy()
         before, states = self._objective, [machine.save() for machine in self.machines]
