@@ -1,4 +1,4 @@
-"""The command: ``python -m benchmarks run exact``, ``render FILE``, ``divide``, ``additive``."""
+"""The command: ``python -m benchmarks run exact``, ``render FILE``, or a family of experiments."""
 
 import argparse
 import sys
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
 
-from benchmarks import additive, divide, experiments
+from benchmarks import additive, divide, experiments, projected
 from benchmarks.datasets import DATASETS
 from benchmarks.render import render_page, replace_marked
 from benchmarks.run import Plan, run_plan
@@ -30,6 +30,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_render_parser(commands)
     add_family_parser(commands, "divide", divide)
     add_family_parser(commands, "additive", additive)
+    add_family_parser(commands, "projected", projected)
     return parser
 
 

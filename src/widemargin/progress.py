@@ -8,7 +8,7 @@ from typing import TextIO
 
 from widemargin.solvers.box_qp import Progress
 from widemargin.solvers.divide import LevelProgress
-from widemargin.solvers.projected import Stage
+from widemargin.solvers.sparse_search import Stage
 
 #: Seconds between two updates of the line.
 REFRESH_SECONDS = 0.2

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from widemargin.baselines.stages import describe_machine
 from widemargin.estimators.basis_base import BasisClassifier, split_classes
 from widemargin.kernels import Index, Kernel
 from widemargin.parallel import open_workers
 from widemargin.problem import Problem
-from widemargin.solvers.projected import Columns, Data, Machine, Selection, Solution
+from widemargin.solvers.sparse_machine import Columns, Data, Machine
+from widemargin.solvers.sparse_search import Selection, describe_machines
 from widemargin.validation import check_integer, check_number
 
 
@@ -129,12 +129,10 @@ class RSVC(BasisClassifier):
         stop_reason = "converged" if asked <= len(distinct) else "rank"
         with open_workers(self.n_jobs) as workers:
             columns = Columns(Data(kernel, problem.X, workers), is_ridge=True)
+            fill_columns(columns, rows)
             cost = self.C * problem.weights
             machines = [Machine(columns, sub.y, cost) for sub in split_classes(problem)]
-            fill_columns(columns, rows)
-            for machine in machines:
-                settle_from_zero(machine)
-        stages = [describe_machine(machine) for machine in machines]
+        stages = [describe_machines([machine]) for machine in machines]
         return [Selection(stage, [stage], stop_reason, 0, asked) for stage in stages]
 
     def _count(self, n: int) -> int:
@@ -170,15 +168,3 @@ def fill_columns(columns: Columns, rows: Index) -> None:
         values = data.block(rows, data.workers)
     for row, column in zip(rows, values.T, strict=True):
         columns.append(int(row), column)
-
-
-def settle_from_zero(machine: Machine) -> None:
-    """Take up all basis vectors at once and find the optimum.
-
-    No row is in the support set yet: all enter, and the matrices are made from them.
-    """
-    n, size = len(machine.y), len(machine.columns.rows) + 1
-    zero = Solution(np.zeros(size), np.ones(n), float(machine.cost.sum()))
-    empty = machine.columns.penalty, np.zeros(size), np.empty((0, 0)), np.zeros(n, bool)
-    machine.restore((*empty, zero))
-    machine.settle()

@@ -7,23 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from widemargin.baselines.stages import describe_machine
 from widemargin.estimators.basis_base import BasisClassifier, split_classes
 from widemargin.kernels import Index, Kernel
 from widemargin.memory import parse_bytes
 from widemargin.parallel import Workers, open_workers
 from widemargin.problem import Problem
-from widemargin.solvers.projected import (
-    DEPENDENT,
-    DEPENDENT_FLOAT32,
-    MAX_IDLE,
-    Columns,
-    Data,
-    FloatArray,
-    Machine,
-    Selection,
-    Stage,
-)
+from widemargin.solvers.sparse_machine import Columns, Data, FloatArray, Machine
+from widemargin.solvers.sparse_scores import DEPENDENT, DEPENDENT_FLOAT32, RowValues
+from widemargin.solvers.sparse_search import MAX_IDLE, Selection, Stage, describe_machines
 from widemargin.validation import check_integer
 
 #: Newton steps on one coefficient; three to six are the rule.
@@ -159,38 +150,6 @@ class SpSVC(BasisClassifier):
         )
 
 
-class RowValues:
-    """Kernel values between some rows and all, in float32; each is computed once if all fit.
-
-    Parameters
-    ----------
-    data : Data
-        The rows.
-    max_bytes : int
-        Bytes that held values may take.
-    """
-
-    def __init__(self, data: Data, max_bytes: int) -> None:
-        n = len(data)
-        self.data = data
-        self.diag = data.kernel.diag(data.points)
-        self._known = np.zeros(n, bool)
-        self._held = np.empty((n, n), np.float32) if 4 * n * n <= max_bytes else None
-
-    def take(self, rows: Index) -> NDArray[np.float32]:
-        """Values of these rows, shape (n_rows, n)."""
-        if self._held is None:
-            return self._compute(rows)
-        fresh = rows[~self._known[rows]]
-        if len(fresh):
-            self._held[fresh] = self._compute(fresh)
-            self._known[fresh] = True
-        return self._held[rows]
-
-    def _compute(self, rows: Index) -> Any:
-        return self.data.block(np.arange(len(self.data)), self.data.workers, rows)
-
-
 class Growth:
     """A basis that grows by the best of some random rows.
 
@@ -222,8 +181,8 @@ class Growth:
         path: list[Stage] = []
         while len(path) < n_basis:
             if not self._append_any():
-                return Selection(describe_machine(self.machine), path, "rank", 0, n_basis)
-            path.append(describe_machine(self.machine))
+                return Selection(describe_machines([self.machine]), path, "rank", 0, n_basis)
+            path.append(describe_machines([self.machine]))
         return Selection(path[-1], path, "converged", 0, n_basis)
 
     def _append_any(self) -> bool:

@@ -18,7 +18,7 @@ from widemargin.memory import parse_bytes
 from widemargin.models.basis_path import join_stages
 from widemargin.models.expansion import Expansion
 from widemargin.problem import Problem, Subproblem, split_binary, split_one_vs_rest
-from widemargin.solvers.projected import Selection
+from widemargin.solvers.sparse_search import Selection
 from widemargin.validation import (
     check_kernel_range,
     check_nonnegative,

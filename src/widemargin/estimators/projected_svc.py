@@ -17,16 +17,9 @@ from widemargin.models.basis_path import BasisPath, join_stages
 from widemargin.parallel import open_workers
 from widemargin.problem import Problem
 from widemargin.progress import BasisLine
-from widemargin.solvers.projected import (
-    Columns,
-    Data,
-    Machine,
-    Search,
-    Selection,
-    Selector,
-    Source,
-    Stage,
-)
+from widemargin.solvers.sparse_machine import Columns, Data, Machine
+from widemargin.solvers.sparse_scores import RowValues, Source
+from widemargin.solvers.sparse_search import Search, Selection, Selector, Stage
 from widemargin.validation import check_integer, check_number
 
 #: With ``n_basis="auto"``: the largest size looked at.
@@ -80,7 +73,7 @@ class ProjectedSVC(BasisClassifier):
         Parameters of the kernel, as for `KernelSVC`.
     refine : bool, default=True
         Whether to exchange basis vectors once they are chosen (the paper's second stage). If they
-        separate the training rows, they become fewer.
+        separate the training rows, they become as few as still do.
     candidates : "all", int or float, default="all"
         Rows that may become basis vectors: all, or a number or share of them drawn anew for every
         choice. Of 59 one is among the best 5 % with a probability of 95 %.
@@ -365,11 +358,12 @@ class ProjectedSVC(BasisClassifier):
         with open_workers(self.n_jobs) as workers:
             data = Data(kernel, problem.X, workers)
             source = Source(data, np.arange(n), search.max_bytes) if everyone else None
+            values = None if everyone else RowValues(data, search.max_bytes)
             for number, group in enumerate(groups):
                 columns = Columns(data)
                 machines = [Machine(columns, y, self.C * problem.weights) for y in group]
                 show = self._listener(line, number)
-                selector = Selector(columns, machines, search, source, show)
+                selector = Selector(columns, machines, search, source, values, show)
                 selections.append(selector.run())
         if line:
             line.close()

@@ -1,6 +1,7 @@
 """What every kernel offers: tiles of its matrix, products with it, and its diagonal."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -128,6 +129,10 @@ class Kernel(ABC):
 
         For small problems only: no tiles, no threads, dense copies.
         """
+
+    def exact_columns(self, X: Any) -> Callable[[int], NDArray[np.float64]]:
+        """Function that gives the kernel between all rows of ``X`` and one, as `exact` does."""
+        return lambda row: self.exact(X, X[[row]])[:, 0]
 
     def __call__(self, X: Any, Z: Any | None = None) -> NDArray[np.float32]:
         """Whole kernel matrix between the rows of ``X`` and ``Z`` (or ``X`` itself)."""

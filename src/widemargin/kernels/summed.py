@@ -95,8 +95,23 @@ class SummedKernel(Kernel):
         return np.tanh(sums) if self.form.finish == tiles.TANH else sums
 
     def exact(self, X: Any, Z: Any) -> NDArray[np.float64]:
-        form = self.form
         x, z = self.transform(as_dense(X)), self.transform(as_dense(Z))
+        return self._exact(x, self._exact_norms(x), z, self._exact_norms(z))
+
+    def exact_columns(self, X: Any) -> Callable[[int], NDArray[np.float64]]:
+        x = self.transform(as_dense(X))
+        norms = self._exact_norms(x)
+        return lambda row: self._exact(x, norms, x[[row]], norms[[row]])[:, 0]
+
+    def _exact_norms(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self._norms(values) if self.form.finish == tiles.EXP2 else np.zeros(len(values))
+
+    def _exact(
+        self, x: NDArray[np.float64], x_norms: NDArray[np.float64],
+        z: NDArray[np.float64], z_norms: NDArray[np.float64],
+    ) -> NDArray[np.float64]:  # fmt: skip
+        """Kernel between transformed rows."""
+        form = self.form
         if form.op == tiles.DOT:
             sums = x @ z.T
         else:
@@ -104,7 +119,7 @@ class SummedKernel(Kernel):
             for k in range(x.shape[1]):
                 sums += _combine(form, x[:, k, None], z[None, :, k])
         if form.finish == tiles.EXP2:
-            return np.exp2(np.minimum(sums - self._norms(x)[:, None] - self._norms(z), 0.0))
+            return np.exp2(np.minimum(sums - x_norms[:, None] - z_norms, 0.0))
         if form.finish == tiles.POLY:
             return (sums + form.shift) ** form.degree
         return np.tanh(sums + form.shift) if form.finish == tiles.TANH else sums

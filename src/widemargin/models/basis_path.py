@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from widemargin.kernels import Kernel
 from widemargin.models.expansion import Expansion
-from widemargin.solvers.projected import Stage
+from widemargin.solvers.sparse_search import Stage
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from tests.reference import projected as reference
+from tests.reference import sparse as reference
 from widemargin.kernels import RBF, Chi2, Linear
 from widemargin.parallel import Workers, open_workers
-from widemargin.solvers import projected
-from widemargin.solvers.projected import Columns, Data, Machine, Scores, Search, Selector, Source
+from widemargin.solvers import sparse_machine, sparse_scores
+from widemargin.solvers.sparse_machine import Columns, Data, Machine
+from widemargin.solvers.sparse_scores import Scores, Source
+from widemargin.solvers.sparse_search import Search, Selector
 
 ALONE = Workers(1, None)
 
@@ -128,7 +130,7 @@ def test_the_first_basis_vector_is_that_of_procedure_1():
 @pytest.mark.parametrize("seed", range(8))
 def test_no_single_exchange_lowers_the_objective_of_a_refined_basis(seed):
     X, y, cost, kernel, K = make_problem(30, seed=seed)
-    result, selector = select(X, y, cost, kernel, 4, tol=1e-9)
+    result, _ = select(X, y, cost, kernel, 4, tol=1e-9)
     final = result.final
     rows = list(final.rows)
     assert len(rows) == 4
@@ -188,17 +190,49 @@ def test_growing_stops_and_shrinks_when_the_rows_are_separated():
     result, _ = select(X, y, np.ones(80), RBF(0.05), 20)
     assert result.stop_reason == "separated"
     assert len(result.path) < 20
-    assert len(result.final.rows) == 1
+    assert result.final.n_wrong[0] == 0
     kept, _ = select(X, y, np.ones(80), RBF(0.05), 20, refine=False)
     assert kept.final.n_wrong[0] == 0
+
+
+def test_shrinking_ends_with_a_basis_that_separates():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    y = np.where(X[:, 0] * X[:, 1] > 0, 1.0, -1.0)
+    X += 0.5 * np.sign(X)
+    result, selector = select(X, y, np.full(60, 10.0), RBF(0.5), 20)
+    assert result.final.n_wrong[0] == 0
+    assert 1 < len(result.final.rows) < len(result.path)
+    # What went before is whole again, not just its numbers.
+    machine = selector.machines[0]
+    best, _ = reference.minimise(RBF(0.5).exact(X, X), list(result.final.rows), y, machine.cost)
+    assert_allclose(machine.solution.objective, best, rtol=1e-6)
+    assert_array_equal(machine.support, machine.solution.errors > 0)
+
+
+def test_few_candidates_are_drawn_again():
+    X, y, cost, kernel, _ = make_problem(60, gamma=2.0)
+    result, _ = select(X, y, cost, kernel, 30, n_candidates=3, refine=False)
+    assert len(result.final.rows) == 30 or result.stop_reason == "separated"
+
+
+def test_rows_that_are_all_the_same():
+    y = np.tile([1.0, -1.0, 1.0], 5)
+    result, _ = select(np.ones((15, 2)), y, np.ones(15), RBF(1.0), 4)
+    assert (result.stop_reason, len(result.final.rows)) == ("rank", 1)
+    with pytest.raises(ValueError, match="no row has a positive kernel value"):
+        select(np.zeros((15, 2)), y, np.ones(15), Linear(), 4)
 
 
 @pytest.mark.parametrize("held", [True, False])
 def test_float32_values_choose_as_well(held):
     X, y, cost, kernel, _ = make_problem(300, seed=2)
     exact, _ = select(X, y, cost, kernel, 15)
-    few = {"EXACT_VALUES": 0, "EXACT_COLUMNS": 0, "TILE_ROWS": 64, "TILE_COLUMNS": 128}
-    with mock.patch.multiple(projected, **few):
+    few = {"EXACT_ROWS": 0, "TILE_ROWS": 64, "TILE_COLUMNS": 128}
+    with (
+        mock.patch.multiple(sparse_scores, **few),
+        mock.patch.object(sparse_machine, "EXACT_COLUMNS", 0),
+    ):
         other, _ = select(X, y, cost, kernel, 15, max_bytes=10**9 if held else 1)
     assert other.path[0].rows == exact.path[0].rows
     assert_allclose(other.final.objective, exact.final.objective, rtol=5e-3)
@@ -220,7 +254,7 @@ def test_threads_do_not_change_the_choice():
 def test_machines_share_a_basis():
     X, y, cost, kernel, K = make_problem(100, seed=1)
     second = np.where(X[:, 2] > 0.3, 1.0, -1.0)
-    result, selector = select(X, np.vstack([y, second]), cost, kernel, 8, tol=1e-6)
+    result, _ = select(X, np.vstack([y, second]), cost, kernel, 8, tol=1e-6)
     for labels, value in zip((y, second), result.final.objective, strict=True):
         best, _ = reference.minimise(K, list(result.final.rows), labels, cost)
         assert_allclose(value, best, rtol=1e-6)

@@ -1,0 +1,26 @@
+"""Compiled loop of the scores: weighted sums of rows of a kernel matrix, without copying them."""
+
+from numba import njit
+
+#: Columns that stay in the nearest cache while all rows pass.
+COLUMNS = 1024
+
+jit = njit(cache=True, nogil=True, fastmath=True, forceinline=True)
+
+
+@jit
+def add_row(factor, row, out):
+    for j in range(row.size):
+        out[j] += factor * row[j]
+
+
+@njit(cache=True, nogil=True)
+def add_rows(K, rows, coef, out):
+    """Add ``coef' K[rows]`` to ``out``; coef is (rows, m), out (m, columns) of the type of K."""
+    n_columns = K.shape[1]
+    for start in range(0, n_columns, COLUMNS):
+        stop = min(start + COLUMNS, n_columns)
+        for r in range(rows.size):
+            row = K[rows[r], start:stop]
+            for f in range(coef.shape[1]):
+                add_row(coef[r, f], row, out[f, start:stop])

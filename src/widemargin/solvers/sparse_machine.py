@@ -1,0 +1,354 @@
+"""Sparse machines: SVMs on a few basis vectors that change (PSVM).
+
+A machine minimises ``J(w, b) = w' K_B w + sum_k c_k max(0, e_k)^2`` with the errors
+``e_k = 1 - y_k (K(x_k, X_B) w + b)`` (Eq. 9 of Peng, Rafferty and Ferguson). Rows with positive
+errors are its support vectors. For a fixed set of these J is quadratic, with the Hessian (halved)
+
+    M = [sum c,  c' K_S; K_S' c,  K_B + K_S' diag(c) K_S],
+
+the paper's H of Eq. 15 bordered by the bias, so that its l and q (Eq. 28) need no formulas of their
+own. M follows every row that enters or leaves the support set and every change of the basis; it is
+factorised anew each time, which for a hundred basis vectors takes less than one look at the errors,
+and carries no rounding errors along as a recursive inverse does.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+from widemargin.kernels import Index, Kernel
+from widemargin.parallel import Workers
+
+FloatArray = NDArray[np.float64]
+
+#: Feature values of the data up to which columns of basis vectors are computed in float64.
+EXACT_COLUMNS = 2**22
+#: Rounds of Newton's method for one basis; a few are the rule.
+MAX_ROUNDS = 100
+#: Largest gradient, as a share of its terms, that counts as zero.
+GRADIENT_TOL = 1e-8
+
+
+class Data:
+    """All rows, ready for kernel values.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    X : ndarray or csr_matrix of shape (n, n_features)
+        All rows.
+    workers : Workers
+        Threads.
+    """
+
+    def __init__(self, kernel: Kernel, X: Any, workers: Workers) -> None:
+        self.kernel = kernel
+        self.X = X
+        self.workers = workers
+        self.is_exact = X.shape[0] * X.shape[1] <= EXACT_COLUMNS
+        self.points = kernel.prepare(X)
+        self._exact = kernel.exact_columns(X) if self.is_exact else None
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def column(self, row: int) -> FloatArray:
+        """Kernel between all rows and one of them."""
+        if self._exact is not None:
+            return self._exact(row)
+        return self.block(np.array([row]), self.workers)[:, 0].astype(np.float64)
+
+    def block(self, columns: Index, workers: Workers, rows: Index | None = None) -> Any:
+        """Kernel between rows (all if not given) and columns, in float32."""
+        rows = np.arange(len(self)) if rows is None else rows
+        out = np.empty((len(rows), len(columns)), np.float32)
+        self.kernel.block(self.points, rows, self.points, columns, out, workers)
+        return out
+
+
+class Columns:
+    """Kernel values between all rows and the basis vectors, and the penalty matrix of these.
+
+    Parameters
+    ----------
+    data : Data
+        The rows.
+    is_ridge : bool, default=False
+        Whether w and b are penalised by their squares and not by ``w' K_B w``, as in RSVM.
+    """
+
+    def __init__(self, data: Data, *, is_ridge: bool = False) -> None:
+        self.data = data
+        self.is_ridge = is_ridge
+        self.rows: list[int] = []
+        self._values = np.empty((len(data), 8), order="F")
+        self._penalty: FloatArray | None = None
+
+    @property
+    def values(self) -> FloatArray:
+        """Kernel between all rows and the basis, shape (n, n_basis)."""
+        return self._values[:, : len(self.rows)]
+
+    @property
+    def noise(self) -> float:
+        """Relative rounding error of kernel values, beyond that of float64."""
+        return 0.0 if self.data.is_exact else float(np.finfo(np.float32).eps)
+
+    @property
+    def penalty(self) -> FloatArray:
+        """Penalty matrix of bias and coefficients."""
+        if self._penalty is None:
+            size = len(self.rows) + 1
+            self._penalty = np.eye(size) if self.is_ridge else np.zeros((size, size))
+            if not self.is_ridge:
+                K = self.values[self.rows]
+                self._penalty[1:, 1:] = 0.5 * (K + K.T)
+        return self._penalty
+
+    def save(self) -> tuple[list[int], FloatArray]:
+        """The basis, for `restore`."""
+        return self.rows.copy(), self.values.copy()
+
+    def restore(self, state: tuple[list[int], FloatArray]) -> None:
+        """Go back to a saved basis, which had at least as many vectors as there are now."""
+        rows, values = state
+        self.rows = rows.copy()
+        self._values[:, : len(rows)] = values
+        self._penalty = None
+
+    def append(self, row: int, column: FloatArray) -> None:
+        """Add a basis vector."""
+        size = len(self.rows)
+        if size == self._values.shape[1]:
+            grown = np.empty((len(self._values), 2 * size), order="F")
+            grown[:, :size] = self._values
+            self._values = grown
+        self._values[:, size] = column
+        self.rows.append(row)
+        self._penalty = None
+
+    def replace(self, at: int, row: int, column: FloatArray) -> None:
+        """Put another basis vector in the place of one."""
+        self._values[:, at] = column
+        self.rows[at] = row
+        self._penalty = None
+
+    def remove(self, at: int) -> None:
+        """Take a basis vector away."""
+        size = len(self.rows)
+        self._values[:, at : size - 1] = self._values[:, at + 1 : size]
+        del self.rows[at]
+        self._penalty = None
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A machine's state.
+
+    Attributes
+    ----------
+    u : ndarray of shape (n_basis + 1,)
+        Bias and coefficients.
+    errors : ndarray of shape (n,)
+        Of all rows.
+    objective : float
+        J.
+    """
+
+    u: FloatArray
+    errors: FloatArray
+    objective: float
+
+
+class Machine:
+    """The SVM of one binary problem on a basis that changes.
+
+    Parameters
+    ----------
+    columns : Columns
+        Kernel values of the basis; other machines may share them.
+    y : ndarray of shape (n,)
+        -1.0 or 1.0.
+    cost : ndarray of shape (n,)
+        C times the weight of each row.
+    """
+
+    def __init__(self, columns: Columns, y: FloatArray, cost: FloatArray) -> None:
+        self.columns = columns
+        self.y = y
+        self.cost = cost
+        self.support = np.ones(len(y), bool)
+        self.n_rebuilt = 0
+        bias = float(cost @ y / cost.sum()) if not columns.is_ridge else 0.0
+        self._rebuild()
+        self.solution = self._evaluate(np.append(bias, np.zeros(len(columns.rows))))
+        self.settle()
+
+    @property
+    def is_separated(self) -> bool:
+        """Whether every row is on its side."""
+        return bool((self.solution.errors < 1.0).all())
+
+    @property
+    def factor(self) -> FloatArray:
+        """Lower triangle L with ``L L' = M``."""
+        return np.linalg.cholesky(self._M + self._floor)
+
+    @property
+    def losses(self) -> FloatArray:
+        """How much J would rise if each basis vector were removed (Eq. 61)."""
+        return (self.solution.u**2 / inverse_diagonal(self.factor))[1:]
+
+    def save(self) -> tuple[Any, ...]:
+        """Everything that changes, for `restore`."""
+        return self._M.copy(), self._rhs.copy(), self.support.copy(), self.solution
+
+    def restore(self, state: tuple[Any, ...]) -> None:
+        """Go back to a saved state; the columns must be those of then."""
+        self._M, self._rhs, self.support, self.solution = state
+
+    def append(self) -> None:
+        """Take up the basis vector that was added last; `settle` afterwards."""
+        self._border(len(self.columns.rows))
+        before = self.solution
+        self.solution = replace(before, u=np.append(before.u, 0.0))
+
+    def exchange(self, at: int, old_column: FloatArray) -> None:
+        """Take up the basis vector that replaced one; `settle` afterwards."""
+        self._border(at + 1)
+        before = self.solution
+        u = before.u.copy()
+        errors = before.errors + self.y * u[at + 1] * old_column
+        u[at + 1] = 0.0
+        self.solution = self._value(u, errors)
+
+    def remove(self, at: int, old_column: FloatArray) -> None:
+        """Forget a basis vector that was removed; `settle` afterwards."""
+        before = self.solution
+        kept = np.arange(len(before.u)) != at + 1
+        self._M = self._M[np.ix_(kept, kept)]
+        self._rhs = self._rhs[kept]
+        errors = before.errors + self.y * before.u[at + 1] * old_column
+        self.solution = self._value(before.u[kept], errors)
+
+    def settle(self) -> None:
+        """Find the support set that belongs to the basis, and with it the optimum (Procedure 2).
+
+        Newton's method: the optimum for the present support set gives the next one. A step that does
+        not lower J is shortened to its lowest point; when the set stays, the optimum is found.
+        """
+        self._follow((self.solution.errors > 0) != self.support)
+        n_rebuilt = self.n_rebuilt
+        for _ in range(MAX_ROUNDS):
+            target = self._evaluate(self._solve())
+            if target.objective > self.solution.objective:
+                target = self._shorten(target)
+            changed = (target.errors > 0) != self.support
+            self.solution = target
+            if not changed.any():
+                if self._is_stationary() or self.n_rebuilt > n_rebuilt:
+                    return
+                # Rounding errors of many additions and removals: start from the data again.
+                self._rebuild()
+                continue
+            self._follow(changed)
+
+    def _border(self, at: int) -> None:
+        """Put the row and column of a new basis vector at a place of M."""
+        rows = np.flatnonzero(self.support)
+        cost = self.cost[rows]
+        column = self.columns.values[rows, at - 1]
+        weighted = cost * column
+        size = len(self.columns.rows) + 1
+        if size > len(self._M):
+            self._M = np.pad(self._M, (0, 1))
+            self._rhs = np.append(self._rhs, 0.0)
+        penalty = self.columns.penalty[at]
+        line = penalty + np.append(weighted.sum(), weighted @ self.columns.values[rows])
+        self._M[at, :] = self._M[:, at] = line
+        self._rhs[at] = weighted @ self.y[rows]
+
+    def _follow(self, changed: NDArray[np.bool_]) -> None:
+        """Let rows enter or leave the support set."""
+        if not changed.any():
+            return
+        self.support ^= changed
+        if 2 * np.count_nonzero(changed) > np.count_nonzero(self.support):
+            self._rebuild()
+            return
+        rows = np.flatnonzero(changed)
+        self._add_rows(rows, np.where(self.support[rows], self.cost[rows], -self.cost[rows]))
+
+    def _rebuild(self) -> None:
+        self.n_rebuilt += 1
+        self._M = self.columns.penalty.copy()
+        self._rhs = np.zeros(len(self._M))
+        rows = np.flatnonzero(self.support)
+        self._add_rows(rows, self.cost[rows])
+
+    def _add_rows(self, rows: Index, cost: FloatArray) -> None:
+        K = self.columns.values[rows]
+        weighted = cost[:, None] * K
+        self._M[0, 0] += cost.sum()
+        self._M[0, 1:] += weighted.sum(axis=0)
+        self._M[1:, 0] = self._M[0, 1:]
+        self._M[1:, 1:] += K.T @ weighted
+        signed = cost * self.y[rows]
+        self._rhs[0] += signed.sum()
+        self._rhs[1:] += K.T @ signed
+
+    def _solve(self) -> FloatArray:
+        near = self._M + self._floor
+        u = np.linalg.solve(near, self._rhs)
+        # Once more for what is left: the matrix is a slightly different one.
+        return u + np.linalg.solve(near, self._rhs - self._M @ u)
+
+    @property
+    def _floor(self) -> FloatArray:
+        """What makes M definite where rounding errors do not leave it so."""
+        # Without support vectors the bias is free.
+        floor = np.finfo(np.float64).eps * self._M.diagonal().max()
+        floor += self.columns.noise * self.columns.penalty.diagonal().max()
+        return len(self._M) * floor * np.eye(len(self._M))
+
+    def _evaluate(self, u: FloatArray) -> Solution:
+        return self._value(u, 1.0 - self.y * (self.columns.values @ u[1:] + u[0]))
+
+    def _value(self, u: FloatArray, errors: FloatArray) -> Solution:
+        violations = np.maximum(errors, 0.0)
+        penalty = float(u @ self.columns.penalty @ u)
+        return Solution(u, errors, penalty + float(self.cost @ (violations * violations)))
+
+    def _shorten(self, target: Solution) -> Solution:
+        """Lowest point between the present solution and a step's end, by bisection of the slope."""
+        start = self.solution
+        step, moved = target.u - start.u, target.errors - start.errors
+        penalty = self.columns.penalty
+        level, rise = float(step @ penalty @ start.u), float(step @ penalty @ step)
+        weighted = self.cost * moved
+        low, high = 0.0, 1.0
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            slope = level + middle * rise
+            slope += float(weighted @ np.maximum(start.errors + middle * moved, 0.0))
+            low, high = (middle, high) if slope < 0 else (low, middle)
+        return self._evaluate(start.u + low * step)
+
+    def _is_stationary(self) -> bool:
+        violations = self.cost * np.maximum(self.solution.errors, 0.0)
+        pull = self.y * violations
+        penalty = self.columns.penalty @ self.solution.u
+        values = self.columns.values
+        gradient = penalty - np.append(pull.sum(), values.T @ pull)
+        terms = np.abs(penalty) + np.append(violations.sum(), np.abs(values).T @ violations)
+        return bool((np.abs(gradient) <= GRADIENT_TOL * terms.max() + 1e-300).all())
+
+
+def inverse_diagonal(factor: FloatArray) -> FloatArray:
+    """Diagonal of ``inv(L L')``."""
+    inverse = solve_triangular(factor, np.eye(len(factor)), lower=True)
+    return np.einsum("ij,ij->j", inverse, inverse)

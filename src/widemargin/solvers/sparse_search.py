@@ -1,0 +1,322 @@
+"""The choice of a basis for sparse machines: grown, then refined (PSVM, Procedures 1 to 4)."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from widemargin.solvers.sparse_machine import Columns, FloatArray, Machine
+from widemargin.solvers.sparse_scores import RowValues, Scores, Source
+
+#: Exchanges that were promised to lower J and did not, before the search ends.
+MAX_REFUSALS = 5
+#: Draws of candidates without an exchange, before the search ends.
+MAX_IDLE = 5
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A basis and the machines on it.
+
+    Attributes
+    ----------
+    rows : tuple of int
+        Training rows that are the basis, in the order of the coefficients.
+    coef : ndarray of shape (n_machines, n_basis)
+        Coefficients.
+    intercept : ndarray of shape (n_machines,)
+        Biases.
+    objective : ndarray of shape (n_machines,)
+        J of each machine.
+    n_wrong : ndarray of shape (n_machines,)
+        Training rows on the wrong side.
+    n_support : ndarray of shape (n_machines,)
+        Training rows with an error.
+    """
+
+    rows: tuple[int, ...]
+    coef: FloatArray
+    intercept: FloatArray
+    objective: FloatArray
+    n_wrong: NDArray[np.intp]
+    n_support: NDArray[np.intp]
+
+
+def describe_machines(machines: list[Machine]) -> Stage:
+    """The basis that some machines share, their coefficients and what they reach."""
+    solutions = [machine.solution for machine in machines]
+    return Stage(
+        rows=tuple(machines[0].columns.rows),
+        coef=np.array([s.u[1:] for s in solutions]),
+        intercept=np.array([s.u[0] for s in solutions]),
+        objective=np.array([s.objective for s in solutions]),
+        n_wrong=np.array([np.count_nonzero(s.errors >= 1.0) for s in solutions]),
+        n_support=np.array([np.count_nonzero(m.support) for m in machines]),
+    )
+
+
+@dataclass(frozen=True)
+class Search:
+    """How to choose a basis.
+
+    Attributes
+    ----------
+    n_basis : int
+        Basis vectors.
+    n_candidates : int or None
+        Rows drawn anew for every choice; None for all rows.
+    refine : bool
+        Whether to exchange basis vectors afterwards.
+    tol : float
+        Least share of J that an exchange must be worth.
+    max_iter : int
+        Most exchanges.
+    deadline : float or None
+        Time at which to stop.
+    max_bytes : int
+        Memory for kernel values.
+    seed : int
+        For the draws.
+    """
+
+    n_basis: int
+    n_candidates: int | None = None
+    refine: bool = True
+    tol: float = 1e-4
+    max_iter: int = 1000
+    deadline: float | None = None
+    max_bytes: int = 2 * 10**9
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Result of a search.
+
+    Attributes
+    ----------
+    final : Stage
+        The basis to use.
+    path : list of Stage
+        The bases of stage one, one vector more each.
+    stop_reason : str
+        ``"converged"``, ``"separated"`` if fewer basis vectors separate the rows, ``"rank"`` if there
+        are no more independent ones, ``"max_iter"`` or ``"max_time"``.
+    n_exchanges : int
+        Exchanges made.
+    n_requested : int
+        Basis vectors asked for.
+    """
+
+    final: Stage
+    path: list[Stage]
+    stop_reason: str
+    n_exchanges: int
+    n_requested: int
+
+
+class Selector:
+    """Chooses the basis of some machines that share it.
+
+    Parameters
+    ----------
+    columns : Columns
+        Kernel and rows; without basis vectors yet.
+    machines : list of Machine
+        On these columns.
+    search : Search
+        What to do.
+    source : Source or None
+        Kernel values of all rows as candidates, if they are at hand.
+    values : RowValues or None
+        Kernel values of rows drawn, if some are at hand.
+    show : callable or None
+        Called with the name of the stage and the present `Stage` after every change.
+    """
+
+    def __init__(
+        self,
+        columns: Columns,
+        machines: list[Machine],
+        search: Search,
+        source: Source | None = None,
+        values: RowValues | None = None,
+        show: Callable[[str, Stage], object] | None = None,
+    ) -> None:
+        self.columns = columns
+        self.machines = machines
+        self.search = search
+        self.show = show
+        self._rng = np.random.default_rng(search.seed)
+        self._n = len(machines[0].y)
+        self._scores: list[Scores] = []
+        self._values = values
+        if search.n_candidates is None:
+            source = source or Source(columns.data, np.arange(self._n), search.max_bytes)
+            self._scores = [Scores(machine, source) for machine in machines]
+        elif values is None:
+            self._values = RowValues(columns.data, search.max_bytes)
+
+    def run(self) -> Selection:
+        """Grow the basis (Procedures 1 to 3), then refine it (Procedure 4)."""
+        path, stop_reason = self._grow()
+        if not path:
+            raise ValueError(
+                "X: no row has a positive kernel value with itself, so there is no basis vector; "
+                "check the features, or use another kernel"
+            )
+        n_exchanges = 0
+        if self.search.refine and stop_reason != "max_time":
+            n_exchanges, refined = self._refine()
+            stop_reason = stop_reason if refined == "converged" else refined
+        return Selection(
+            describe_machines(self.machines), path, stop_reason, n_exchanges, self.search.n_basis
+        )
+
+    @property
+    def _objective(self) -> float:
+        return sum(machine.solution.objective for machine in self.machines)
+
+    @property
+    def _is_separated(self) -> bool:
+        return all(machine.is_separated for machine in self.machines)
+
+    def _is_late(self) -> bool:
+        return self.search.deadline is not None and time.time() > self.search.deadline
+
+    def _grow(self) -> tuple[list[Stage], str]:
+        path: list[Stage] = []
+        while len(self.columns.rows) < self.search.n_basis:
+            if path and self._is_separated:
+                return path, "separated"
+            if path and self._is_late():
+                return path, "max_time"
+            if not self._append_any():
+                return path, "rank"
+            path.append(describe_machines(self.machines))
+            self._tell("grow")
+        return path, "converged"
+
+    def _append_any(self) -> bool:
+        """Add the best candidate; if candidates are drawn and none will do, of another draw."""
+        n_draws = 1 if self.search.n_candidates is None else 1 + MAX_IDLE
+        return any(self._append_best() for _ in range(n_draws))
+
+    def _append_best(self) -> bool:
+        """Add the candidate that lowers J most; False if none is independent of the basis."""
+        scores = self._current_scores()
+        gains = np.sum([s.gains() for s in scores], axis=0)
+        source = scores[0].source
+        candidates = source.candidates
+        gains[np.isin(candidates, self.columns.rows)] = 0.0
+        for at in np.argsort(-gains, kind="stable")[:MAX_REFUSALS]:
+            # The first is taken even if it is worth nothing: there must be one.
+            if gains[at] <= 0 and self.columns.rows:
+                break
+            row, column = int(candidates[at]), source.column(int(at))
+            if self._is_independent(row, column, self.columns.rows, source.threshold):
+                self.columns.append(row, column)
+                for machine in self.machines:
+                    machine.append()
+                    machine.settle()
+                return True
+        return False
+
+    def _is_independent(
+        self, row: int, column: FloatArray, others: list[int], threshold: float
+    ) -> bool:
+        """The condition (48) for the regulariser alone, whatever the support vectors."""
+        places = [self.columns.rows.index(other) for other in others]
+        K = self.columns.values[np.ix_(others, places)]
+        mine = column[others]
+        left = column[row] - mine @ np.linalg.lstsq(K, mine, rcond=None)[0]
+        return bool(left > threshold * column[row])
+
+    def _refine(self) -> tuple[int, str]:
+        """Exchange basis vectors while that lowers J; while the rows are separated, remove some.
+
+        A basis that no longer separates them, after all exchanges, gives way to the last that did.
+        """
+        separating = None
+        n_exchanges, n_idle, reason = 0, 0, "max_iter"
+        while n_exchanges < self.search.max_iter:
+            if self._is_late():
+                reason = "max_time"
+                break
+            if self._is_separated and len(self.columns.rows) > 1:
+                separating = self.columns.save(), [machine.save() for machine in self.machines]
+                self._remove_least()
+                self._tell("shrink")
+                continue
+            if self._exchange_best():
+                n_exchanges, n_idle = n_exchanges + 1, 0
+                self._tell("refine")
+            elif self.search.n_candidates is None or n_idle == MAX_IDLE:
+                reason = "converged"
+                break
+            else:
+                # Other candidates are drawn the next time.
+                n_idle += 1
+        if separating is not None and not self._is_separated:
+            self.columns.restore(separating[0])
+            for machine, state in zip(self.machines, separating[1], strict=True):
+                machine.restore(state)
+        return n_exchanges, reason
+
+    def _remove_least(self) -> None:
+        at = int(np.argmin(np.sum([machine.losses for machine in self.machines], axis=0)))
+        column = self.columns.values[:, at].copy()
+        self.columns.remove(at)
+        for machine in self.machines:
+            machine.remove(at, column)
+            machine.settle()
+
+    def _exchange_best(self) -> bool:
+        """Make the exchange that lowers J most; False if none does."""
+        scores = self._current_scores()
+        falls = np.sum([s.exchanges() for s in scores], axis=0)
+        source = scores[0].source
+        candidates = source.candidates
+        falls[:, np.isin(candidates, self.columns.rows)] = -np.inf
+        least = self.search.tol * self._objective
+        for _ in range(MAX_REFUSALS):
+            at, chosen = np.unravel_index(int(np.argmax(falls)), falls.shape)
+            if falls[at, chosen] <= least:
+                return False
+            if self._try_exchange(int(at), source, int(chosen)):
+                return True
+            falls[at, chosen] = -np.inf
+        return False
+
+    def _try_exchange(self, at: int, source: Source, chosen: int) -> bool:
+        """Exchange a basis vector; undone if J, with the support set found anew, is not lower."""
+        row, column = int(source.candidates[chosen]), source.column(chosen)
+        others = self.columns.rows[:at] + self.columns.rows[at + 1 :]
+        if not self._is_independent(row, column, others, source.threshold):
+            return False
+        old_row, old_column = self.columns.rows[at], self.columns.values[:, at].copy()
+        before, states = self._objective, [machine.save() for machine in self.machines]
+        self.columns.replace(at, row, column)
+        for machine in self.machines:
+            machine.exchange(at, old_column)
+            machine.settle()
+        if self._objective < before - self.search.tol * abs(before):
+            return True
+        self.columns.replace(at, old_row, old_column)
+        for machine, state in zip(self.machines, states, strict=True):
+            machine.restore(state)
+        return False
+
+    def _current_scores(self) -> list[Scores]:
+        if self.search.n_candidates is None:
+            return self._scores
+        n_drawn = min(self.search.n_candidates, self._n)
+        drawn = np.sort(self._rng.choice(self._n, n_drawn, replace=False))
+        source = Source(self.columns.data, drawn, self.search.max_bytes, self._values)
+        return [Scores(machine, source) for machine in self.machines]
+
+    def _tell(self, stage: str) -> None:
+        if self.show is not None:
+            self.show(stage, describe_machines(self.machines))
