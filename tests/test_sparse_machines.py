@@ -14,7 +14,13 @@ from widemargin.kernels import RBF, Chi2, Linear
 from widemargin.parallel import Workers, open_workers
 from widemargin.solvers import sparse_machine, sparse_scores
 from widemargin.solvers.sparse_machine import Columns, Data, Machine
-from widemargin.solvers.sparse_scores import Scores, Source
+from widemargin.solvers.sparse_scores import (
+    Draw,
+    DrawnScores,
+    FollowedScores,
+    RowValues,
+    Source,
+)
 from widemargin.solvers.sparse_search import Search, Selector
 
 ALONE = Workers(1, None)
@@ -94,26 +100,33 @@ def test_updates_equal_the_closed_forms():
         check()
 
 
-def test_scores_are_what_changes_are_worth_with_the_same_support_vectors():
+@pytest.mark.parametrize("drawn", [False, True])
+def test_scores_are_what_changes_are_worth_with_the_same_support_vectors(drawn):
     X, y, cost, kernel, K = make_problem(40)
     rows = [3, 30, 11, 20]
     machine = make_machine(X, y, cost, kernel, rows)
-    scores = Scores(machine, Source(machine.columns.data, np.arange(40), 10**9))
+    data, everyone = machine.columns.data, np.arange(40)
+    if drawn:
+        scores = DrawnScores(machine, Draw(RowValues(data, 10**9), everyone))
+    else:
+        scores = FollowedScores(machine, Source(data, everyone, 10**9))
     support = np.flatnonzero(machine.support)
 
     def value(basis):
         return reference.solve_fixed(K, list(basis), y, cost, support)[2]
 
     now = value(rows)
+    # Drawn candidates have kernel values of float32.
+    rtol = 2e-3 if drawn else 1e-6
     gains, falls = scores.gains(), scores.exchanges()
     others = [z for z in range(40) if z not in rows]
-    assert_allclose(gains[others], [now - value([*rows, z]) for z in others], rtol=1e-6)
+    assert_allclose(gains[others], [now - value([*rows, z]) for z in others], rtol=rtol)
     assert_allclose(gains[rows], 0.0)
     losses = [value(np.delete(rows, i)) - now for i in range(4)]
     assert_allclose(machine.losses, losses, rtol=1e-6)
     for i in range(4):
         expected = [now - value([*np.delete(rows, i), z]) for z in others]
-        assert_allclose(falls[i, others], expected, rtol=1e-5, atol=1e-8 * now)
+        assert_allclose(falls[i, others], expected, rtol=10 * rtol, atol=rtol * now)
 
 
 def test_the_first_basis_vector_is_that_of_procedure_1():

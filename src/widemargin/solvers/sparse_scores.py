@@ -8,6 +8,7 @@ once for the price of a product with inv(M), where the paper removes one basis v
 and scores all candidates again.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -34,6 +35,8 @@ TILE_ROWS, TILE_COLUMNS, ROW_PIECES = 1024, 2048, 16
 #: A candidate counts as dependent on the basis if less than this share of its diagonal entry is
 #: left (Eq. 48): with kernel values of float64, of float32 added in float64, and of float32.
 DEPENDENT, DEPENDENT_WIDE, DEPENDENT_FLOAT32 = 1e-10, 1e-9, 1e-6
+#: Rows that a thread adds up at a time for candidates that are drawn.
+PIECE_ROWS = 16384
 #: Sums with up to so many factors read the kernel matrix in place; BLAS is quicker with more.
 FEW_FACTORS = 4
 
@@ -81,23 +84,17 @@ class Source:
         Rows that are candidates.
     max_bytes : int
         Bytes that held values may take.
-    values : RowValues or None
-        Values that may be at hand already, if the candidates are some of many draws.
     """
 
-    def __init__(
-        self, data: Data, candidates: Index, max_bytes: int, values: RowValues | None = None
-    ) -> None:
+    def __init__(self, data: Data, candidates: Index, max_bytes: int) -> None:
         self.data = data
         self.candidates = candidates
         size = len(data) * len(candidates)
         limit = EXACT_PRODUCTS if data.kernel.is_product else SLOW_PRODUCTS
         is_cheap = len(data) <= EXACT_ROWS and size * data.X.shape[1] <= limit
-        self.is_exact = values is None and data.is_exact and is_cheap and 8 * size <= max_bytes
+        self.is_exact = data.is_exact and is_cheap and 8 * size <= max_bytes
         self._held: NDArray[Any] | None = None
-        if values is not None:
-            self._held = values.take(candidates).T
-        elif self.is_exact:
+        if self.is_exact:
             self._held = data.kernel.exact(data.X, data.X[candidates])
         elif 4 * size <= max_bytes:
             self._held = data.block(candidates, data.workers)
@@ -202,29 +199,53 @@ def _cut(n_rows: int, n_columns: int) -> list[tuple[slice, slice]]:
     ]
 
 
-class Scores:
-    """What each candidate would do for one machine, kept up to date by small changes.
+class Draw:
+    """Some candidates drawn for one choice, with their kernel values.
+
+    Parameters
+    ----------
+    values : RowValues
+        Kernel values of rows.
+    candidates : ndarray of shape (n_candidates,)
+        Rows that are candidates.
+    """
+
+    def __init__(self, values: RowValues, candidates: Index) -> None:
+        self.data = values.data
+        self.candidates = candidates
+        self.diag = values.diag[candidates]
+        is_wide = len(self.data) <= WIDE_ROWS
+        wanted = np.float64 if is_wide else np.float32
+        self.values: NDArray[Any] = values.take(candidates).astype(wanted, copy=False)
+        self.threshold = DEPENDENT_WIDE if is_wide else DEPENDENT_FLOAT32
+
+    def column(self, position: int) -> FloatArray:
+        """Kernel between all rows and a candidate."""
+        return self.data.column(int(self.candidates[position]))
+
+
+class Scores(ABC):
+    """What each candidate would do for one machine.
 
     Parameters
     ----------
     machine : Machine
         The machine.
-    source : Source
-        Kernel values of the candidates.
+    source : Source or Draw
+        The candidates.
     """
 
-    def __init__(self, machine: Machine, source: Source) -> None:
+    def __init__(self, machine: Machine, source: Source | Draw) -> None:
         self.machine = machine
         self.source = source
-        n = len(source.candidates)
-        self._support = np.zeros(len(machine.y), bool)
-        self._bias = np.zeros(n)
-        self._labels = np.zeros(n)
-        self._squares = np.zeros(n)
-        # Without support vectors all sums are zero.
-        self._cross = {row: np.zeros(n) for row in machine.columns.rows}
-        everyone = n == len(machine.y)
-        self._at: Index | slice = slice(None) if everyone else source.candidates
+
+    @abstractmethod
+    def _sums(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Weighted sums over the support vectors, for all candidates.
+
+        Of the kernel, with ones and with the columns of the basis, shape (n_basis + 1, n); of the
+        kernel with the labels; and of its squares.
+        """
 
     def gains(self) -> FloatArray:
         """How much J would fall if a candidate were added; zero for dependent ones (Eq. 44)."""
@@ -256,13 +277,11 @@ class Scores:
 
     def _relate(self) -> tuple[FloatArray, FloatArray, FloatArray, Callable[[FloatArray], Any]]:
         """Cross terms solved halfway, what is left of the diagonal, gradients, and the test (48)."""
-        self._synchronise()
-        columns = self.machine.columns
-        cross = np.empty((len(columns.rows) + 1, len(self._bias)))
-        cross[0] = self._bias
-        for position, row in enumerate(columns.rows, start=1):
-            cross[position] = self._cross[row] + columns.values[self._at, position - 1]
-        gradient = self.machine.solution.u @ cross - self._labels
+        cross, labels, squares = self._sums()
+        candidates = self.source.candidates
+        values = self.machine.columns.values
+        cross[1:] += (values if len(candidates) == len(values) else values[candidates]).T
+        gradient = self.machine.solution.u @ cross - labels
         factor = self.machine.factor
         half = np.empty_like(cross)
 
@@ -270,10 +289,65 @@ class Scores:
             half[:, i:j] = solve_triangular(factor, cross[:, i:j], lower=True, check_finite=False)
 
         self.source.data.workers.run(cross.shape[1], solve)
-        whole = self.source.diag + self._squares
+        whole = self.source.diag + squares
         left = whole - np.einsum("ij,ij->j", half, half)
         least = self.source.threshold * whole
         return half, left, gradient, lambda room: room > least
+
+
+class DrawnScores(Scores):
+    """Scores of candidates that are looked at once."""
+
+    source: Draw
+
+    def _sums(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        machine, K = self.machine, self.source.values
+        rows = np.flatnonzero(machine.support)
+        # A copy of the rows pays if it is much shorter.
+        parts = _pieces(rows) if 2 * len(rows) < len(machine.y) else _pieces(len(machine.y))
+        weights = np.where(machine.support, machine.cost, 0.0).astype(K.dtype)
+        sums = np.zeros((len(parts), len(K), len(machine.columns.rows) + 2))
+        squares = np.zeros((len(parts), len(K)))
+
+        def add(first: int, last: int) -> None:
+            for number in range(first, last):
+                part = parts[number]
+                weighted = K[:, part] * weights[part]
+                y = machine.y[part]
+                factors = np.column_stack([np.ones_like(y), machine.columns.values[part], y])
+                sums[number] = weighted @ factors.astype(K.dtype)
+                squares[number] = np.einsum("ij,ij->i", weighted, K[:, part])
+
+        self.source.data.workers.run(len(parts), add, grain=1)
+        total = sums.sum(axis=0).T
+        return total[:-1].copy(), total[-1], squares.sum(axis=0)
+
+
+def _pieces(rows: Any) -> list[Any]:
+    """Some rows, or that many, in pieces for threads; their sums do not depend on the threads."""
+    if isinstance(rows, int):
+        return [slice(i, min(i + PIECE_ROWS, rows)) for i in range(0, rows, PIECE_ROWS)]
+    return [rows[i : i + PIECE_ROWS] for i in range(0, len(rows), PIECE_ROWS)]
+
+
+class FollowedScores(Scores):
+    """Scores of the same candidates again and again: the sums follow the machine's changes."""
+
+    source: Source
+
+    def __init__(self, machine: Machine, source: Source) -> None:
+        super().__init__(machine, source)
+        n = len(source.candidates)
+        self._support = np.zeros(len(machine.y), bool)
+        self._bias = np.zeros(n)
+        self._labels = np.zeros(n)
+        self._squares = np.zeros(n)
+        self._cross: dict[int, FloatArray] = {}
+
+    def _sums(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        self._synchronise()
+        basis = [self._cross[row] for row in self.machine.columns.rows]
+        return np.array([self._bias, *basis]), self._labels, self._squares
 
     def _synchronise(self) -> None:
         """Follow the machine's changes since the last time."""

@@ -1,14 +1,22 @@
 """The choice of a basis for sparse machines: grown, then refined (PSVM, Procedures 1 to 4)."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 
 from widemargin.solvers.sparse_machine import Columns, FloatArray, Machine
-from widemargin.solvers.sparse_scores import RowValues, Scores, Source
+from widemargin.solvers.sparse_scores import (
+    Draw,
+    DrawnScores,
+    FollowedScores,
+    RowValues,
+    Scores,
+    Source,
+)
 
 #: Exchanges that were promised to lower J and did not, before the search ends.
 MAX_REFUSALS = 5
@@ -151,11 +159,11 @@ class Selector:
         self.show = show
         self._rng = np.random.default_rng(search.seed)
         self._n = len(machines[0].y)
-        self._scores: list[Scores] = []
+        self._scores: Sequence[Scores] = []
         self._values = values
         if search.n_candidates is None:
             source = source or Source(columns.data, np.arange(self._n), search.max_bytes)
-            self._scores = [Scores(machine, source) for machine in machines]
+            self._scores = [FollowedScores(machine, source) for machine in machines]
         elif values is None:
             self._values = RowValues(columns.data, search.max_bytes)
 
@@ -231,7 +239,8 @@ class Selector:
         places = [self.columns.rows.index(other) for other in others]
         K = self.columns.values[np.ix_(others, places)]
         mine = column[others]
-        left = column[row] - mine @ np.linalg.lstsq(K, mine, rcond=None)[0]
+        half = solve_triangular(np.linalg.cholesky(K), mine, lower=True) if others else mine
+        left = column[row] - half @ half
         return bool(left > threshold * column[row])
 
     def _refine(self) -> tuple[int, str]:
@@ -290,7 +299,7 @@ class Selector:
             falls[at, chosen] = -np.inf
         return False
 
-    def _try_exchange(self, at: int, source: Source, chosen: int) -> bool:
+    def _try_exchange(self, at: int, source: Source | Draw, chosen: int) -> bool:
         """Exchange a basis vector; undone if J, with the support set found anew, is not lower."""
         row, column = int(source.candidates[chosen]), source.column(chosen)
         others = self.columns.rows[:at] + self.columns.rows[at + 1 :]
@@ -309,13 +318,14 @@ class Selector:
             machine.restore(state)
         return False
 
-    def _current_scores(self) -> list[Scores]:
+    def _current_scores(self) -> Sequence[Scores]:
         if self.search.n_candidates is None:
             return self._scores
         n_drawn = min(self.search.n_candidates, self._n)
         drawn = np.sort(self._rng.choice(self._n, n_drawn, replace=False))
-        source = Source(self.columns.data, drawn, self.search.max_bytes, self._values)
-        return [Scores(machine, source) for machine in self.machines]
+        assert self._values is not None
+        source = Draw(self._values, drawn)
+        return [DrawnScores(machine, source) for machine in self.machines]
 
     def _tell(self, stage: str) -> None:
         if self.show is not None:
