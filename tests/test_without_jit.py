@@ -12,7 +12,15 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from widemargin import DCSVC, LRSVC, AdditiveSVC, IntersectionSVC, KernelSVC, PowerMeanSVC
+from widemargin import (
+    DCSVC,
+    LRSVC,
+    AdditiveSVC,
+    IntersectionSVC,
+    KernelSVC,
+    PowerMeanSVC,
+    ProjectedSVC,
+)
 from widemargin.kernels import tiles_fast
 from widemargin.solvers import additive, box_qp, box_qp_fast, working
 
@@ -66,6 +74,8 @@ LINEAR_MODELS = {
     "intersection primal": IntersectionSVC(solver="primal"),
     "intersection at once": IntersectionSVC(multi_class="crammer_singer"),
     "regression": LRSVC(n_anchors=5),
+    "basis": ProjectedSVC(n_basis=4),
+    "drawn basis": ProjectedSVC(n_basis=4, candidates=10),
 }
 
 

@@ -5,22 +5,24 @@ from numba import njit
 #: Columns that stay in the nearest cache while all rows pass.
 COLUMNS = 1024
 
-jit = njit(cache=True, nogil=True, fastmath=True, forceinline=True)
+jit = njit(
+    cache=True, nogil=True, fastmath={"reassoc", "contract", "arcp", "nsz"}, error_model="numpy",
+    forceinline=True,
+)  # fmt: skip
 
 
 @jit
-def add_row(factor, row, out):
+def add_multiple(factor, row, out):
     for j in range(row.size):
         out[j] += factor * row[j]
 
 
-@njit(cache=True, nogil=True)
+@jit
 def add_rows(K, rows, coef, out):
     """Add ``coef' K[rows]`` to ``out``; coef is (rows, m), out (m, columns) of the type of K."""
-    n_columns = K.shape[1]
-    for start in range(0, n_columns, COLUMNS):
-        stop = min(start + COLUMNS, n_columns)
+    for start in range(0, K.shape[1], COLUMNS):
+        stop = min(start + COLUMNS, K.shape[1])
         for r in range(rows.size):
             row = K[rows[r], start:stop]
             for f in range(coef.shape[1]):
-                add_row(coef[r, f], row, out[f, start:stop])
+                add_multiple(coef[r, f], row, out[f, start:stop])
