@@ -35,6 +35,8 @@ TILE_ROWS, TILE_COLUMNS, ROW_PIECES = 1024, 2048, 16
 #: A candidate counts as dependent on the basis if less than this share of its diagonal entry is
 #: left (Eq. 48): with kernel values of float64, of float32 added in float64, and of float32.
 DEPENDENT, DEPENDENT_WIDE, DEPENDENT_FLOAT32 = 1e-10, 1e-9, 1e-6
+#: Values of rows that are drawn are kept for up to so many rows; of more few are drawn twice.
+HELD_ROWS = 8192
 #: Rows that a thread adds up at a time for candidates that are drawn.
 PIECE_ROWS = 16384
 #: Sums with up to so many factors read the kernel matrix in place; BLAS is quicker with more.
@@ -42,7 +44,7 @@ FEW_FACTORS = 4
 
 
 class RowValues:
-    """Kernel values between some rows and all, in float32; each is computed once if all fit.
+    """Kernel values between some rows and all, in float32; of few rows each is computed once.
 
     Parameters
     ----------
@@ -57,7 +59,8 @@ class RowValues:
         self.data = data
         self.diag = data.kernel.diag(data.points)
         self._known = np.zeros(n, bool)
-        self._held = np.empty((n, n), np.float32) if 4 * n * n <= max_bytes else None
+        is_held = n <= HELD_ROWS and 4 * n * n <= max_bytes
+        self._held = np.empty((n, n), np.float32) if is_held else None
 
     def take(self, rows: Index) -> NDArray[np.float32]:
         """Values of these rows, shape (n_rows, n)."""
