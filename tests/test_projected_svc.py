@@ -94,6 +94,8 @@ def test_size_found_by_held_out_rows(overlapping):
     assert model.score(queries, labels) > full.score(queries, labels) - 0.03
     again = ProjectedSVC(n_basis="auto", random_state=0).fit(X, y)
     assert_array_equal(again.basis_indices_, model.basis_indices_)
+    again.set_params(n_basis=5).fit(X, y)
+    assert not hasattr(again, "auto_path_")
     with pytest.raises(ValueError, match="'auto' holds rows out"):
         ProjectedSVC(n_basis="auto").fit(X[:10], [0] * 9 + [1])
 
@@ -275,6 +277,13 @@ def test_saved_and_loaded(iris, n_classes, thin, tmp_path):
         model.staged_decision_function(X), loaded.staged_decision_function(X), strict=True
     ):
         assert_array_equal(ours, theirs)
+
+
+def test_the_path_of_an_automatic_size_is_kept(iris, tmp_path):
+    X, y = iris
+    model = ProjectedSVC(n_basis="auto", random_state=0).fit(X, y)
+    widemargin.save(model, tmp_path / "model")
+    assert widemargin.load(tmp_path / "model").auto_path_ == model.auto_path_
 
 
 def test_damaged_files_are_refused(iris, tmp_path):

@@ -64,7 +64,8 @@ def test_a_machine_is_at_the_optimum_of_its_basis(seed, n, n_basis, log_c, ridge
     rows = list(np.random.default_rng(seed).choice(n, n_basis, replace=False))
     machine = make_machine(X, y, cost, kernel, rows, ridge=ridge)
     best, _ = reference.minimise(K, rows, y, cost, ridge=ridge)
-    value, gradient = reference.objective(K, rows, y, cost, machine.solution.u, ridge=ridge)
+    u = np.append(machine.intercept, machine.solution.u[1:])
+    value, gradient = reference.objective(K, rows, y, cost, u, ridge=ridge)
     assert_allclose(machine.solution.objective, value, rtol=1e-9)
     assert value <= best * (1 + 1e-7)
     assert np.abs(gradient).max() <= 1e-6 * (1 + cost.sum())
@@ -79,9 +80,13 @@ def test_updates_equal_the_closed_forms():
         support = np.flatnonzero(machine.support)
         rows = columns.rows
         w, b, value, q, lines = reference.solve_fixed(K, rows, y, cost, support)
-        assert_allclose(machine.solution.u, np.append(b, w), rtol=1e-8)
+        assert_allclose(machine.intercept, b, rtol=1e-8)
+        assert_allclose(machine.solution.u[1:], w, rtol=1e-8)
         assert_allclose(machine.solution.objective, value, rtol=1e-10)
-        inverse = np.linalg.inv(machine.factor @ machine.factor.T)
+        # From columns without their means to kernel values as they are.
+        back = np.eye(len(w) + 1)
+        back[0, 1:] = -columns.means
+        inverse = back @ np.linalg.inv(machine.factor @ machine.factor.T) @ back.T
         assert_allclose(1.0 / inverse[0, 0], q, rtol=1e-7)
         assert_allclose(-inverse[1:, 0] / inverse[0, 0], lines, rtol=1e-6, atol=1e-9)
 
@@ -179,6 +184,27 @@ def test_drift_is_noticed_and_repaired():
     assert machine.n_rebuilt > before
     best, _ = reference.minimise(K, [3, 30, 11, 50], y, cost)
     assert_allclose(machine.solution.objective, best, rtol=1e-8)
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e4, 1e6])
+def test_large_and_small_kernel_values(scale):
+    X, y, cost, _, _ = make_problem(60, seed=4)
+    kernel = Linear()
+    machine = make_machine(scale * X, y, cost * scale**-2, kernel, [0, 1, 2, 3])
+    plain = make_machine(X, y, cost, kernel, [0, 1, 2, 3])
+    # The same problem in another unit: w is smaller by the square.
+    assert_allclose(machine.solution.objective * scale**2, plain.solution.objective, rtol=1e-6)
+    assert_allclose(machine.intercept, plain.intercept, rtol=1e-5)
+
+
+@pytest.mark.parametrize("offset", [0.0, 10.0, 100.0, 1000.0])
+def test_an_offset_of_the_features_is_the_bias_own_business(offset):
+    rng = np.random.default_rng(0)
+    X = rng.random((200, 5))
+    y = np.where(X[:, 0] + X[:, 1] * X[:, 2] + 0.2 * rng.normal(size=200) > 0.8, 1.0, -1.0)
+    result, _ = select(X + offset, y, np.ones(200), Linear(), 6)
+    assert len(result.final.rows) >= 5
+    assert result.final.objective[0] < 100.0
 
 
 def test_dependent_points_are_left_out():

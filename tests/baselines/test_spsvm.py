@@ -89,7 +89,7 @@ def test_scores_equal_brute_force(name, C, n_basis, n_jobs):
         machine = grow_machine(data, sign, cost, range(n_basis))
         values = RowValues(data, 10**8)
         falls = score_candidates(
-            machine, values.take(candidates), machine.columns.values[candidates],
+            machine, values.take(candidates), machine.columns.kernel_at(candidates),
             values.diag[candidates], scale=values.diag.max(), workers=workers,
         )  # fmt: skip
     K = kernel.exact(X, X)

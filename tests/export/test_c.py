@@ -4,6 +4,7 @@ import shutil
 import subprocess
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer, make_blobs
 from sklearn.exceptions import NotFittedError
@@ -54,7 +55,7 @@ int main(void)
         %(number)s decisions[MODEL_N_FUNCTIONS];
         %(decide)s
         for (int p = 0; p < MODEL_N_FUNCTIONS; p++) {
-            printf("%%.9g ", (double)decisions[p]);
+            printf("%%.10g ", (double)decisions[p]);
         }
         printf("%%d %%d\\n", model_classify(decisions), model_predict(x));
     }
@@ -336,6 +337,80 @@ def test_bad_input(cancer, tmp_path):
     with pytest.raises(ValueError, match="int16"):
         to_c(narrow, path, dtype="int16")
     assert not path.exists()
+
+
+@needs_compiler
+def test_features_beyond_the_range_count_as_its_end(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.random((120, 6))
+    y = X[:, 0] + X[:, 1] * X[:, 2] > 0.8
+    model = KernelSVC(kernel="poly", C=10.0, coef0=0.5).fit(X, y)
+    rows = np.array([[1.0], [1.03], [1.3], [1.8], [100.0]]) * np.ones(6)
+    decisions, _, files = run(model, rows, tmp_path, dtype="int16", input_range=1.03)
+    assert (decisions[2:] == decisions[1]).all()
+    expected = model.decision_function(rows[:2])
+    assert np.abs(decisions[:2, 0] * files.unit - expected).max() <= files.error_bound
+
+
+@needs_compiler
+def test_the_range_is_that_of_features_not_of_their_roots(tmp_path):
+    rng = np.random.default_rng(0)
+    X = 0.15 * rng.random((120, 6))
+    model = KernelSVC(kernel="hellinger", C=100.0).fit(X, X[:, 0] + X[:, 1] > 0.15)
+    assert_fixed_within(model, np.full((2, 6), 0.39), tmp_path, input_range=0.4)
+    assert_fixed_within(model, X, tmp_path, input_range=0.2)
+    with pytest.raises(ValueError, match=r"input_range: 0.1 is too small.*reach 0.14"):
+        to_c(model, tmp_path / "model.c", dtype="int16", input_range=0.1)
+
+
+@needs_compiler
+def test_scalers_with_large_means(tmp_path):
+    rng = np.random.default_rng(0)
+    X = np.float32(rng.random((120, 6)) + 1e4).astype(float)
+    y = X[:, 0] + X[:, 1] > 2e4 + 1
+    for scaler in (StandardScaler(), MinMaxScaler()):
+        model = make_pipeline(scaler, KernelSVC(kernel="linear", C=100.0)).fit(X, y)
+        decisions, _, _ = run(model, X, tmp_path)
+        expected = model.decision_function(X)
+        assert np.abs(decisions[:, 0] - expected).max() < 1e-5 * np.abs(expected).max()
+
+
+def test_useless_decisions_are_announced(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.random((120, 6))
+    model = KernelSVC(C=1e9, gamma=1e-3).fit(X, X[:, 0] + X[:, 1] * X[:, 2] > 0.8)
+    with pytest.warns(UserWarning, match="may be off by"):
+        to_c(model, tmp_path / "model.c", dtype="int16", verbose=False)
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["a@b.c", "int.c", "1-2.c", "ü.c"])
+def test_odd_names(cancer, name, tmp_path):
+    X, y = cancer
+    columns = ["/* c", "*/", "??/", "@@", "new\nline"] + [f"f{j}" for j in range(25)]
+    model = ProjectedSVC(n_basis=3).fit(pd.DataFrame(X, columns=columns), y)
+    files = to_c(model, tmp_path / name, verbose=False)
+    subprocess.run(
+        [COMPILER, *FLAGS, "-c", str(files.source), "-o", str(tmp_path / "x.o")], check=True
+    )
+    with pytest.raises(ValueError, match="path: "):
+        to_c(model, tmp_path / 'a"b.c')
+
+
+@pytest.mark.parametrize(
+    ("labels", "text"),
+    [
+        ([-(2**31), 2**31 - 1], "const int32_t"),
+        ([0, 2**40], '"1099511627776"'),
+        ([1.0, 2.0], "const int32_t"),
+        ([16777216.0, 16777217.0], "16777217"),
+        ([False, True], "const int32_t"),
+    ],
+)
+def test_numbers_as_labels(cancer, labels, text, tmp_path):
+    X, y = cancer
+    model = ProjectedSVC(n_basis=3).fit(X, np.array(labels)[y])
+    assert text in to_c(model, tmp_path / "model.c", verbose=False).source.read_text()
 
 
 def test_an_intercept_beyond_the_range_is_refused(cancer, tmp_path):

@@ -197,7 +197,7 @@ class Growth:
 
     def _append_best(self, drawn: Index) -> bool:
         """Add the candidate that lowers J most; False if none is independent and lowers it."""
-        among = self.machine.columns.values[drawn]
+        among = self.machine.columns.kernel_at(drawn)
         halves, diag = self._solve(among.T), self.values.diag[drawn]
         left = diag - np.einsum("ij,ij->j", halves, halves)
         places = np.flatnonzero(left > self._threshold * diag)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from widemargin.estimators.basis_base import STOP_REASONS
-from widemargin.estimators.projected_svc import ProjectedSVC
+from widemargin.estimators.projected_svc import PathPoint, ProjectedSVC
 from widemargin.estimators.state import (
     State,
     build_estimator,
@@ -47,6 +47,8 @@ def export_projected(model: ProjectedSVC) -> State:
         "path_intercept": path.intercept,
         "path_objective": path.objective,
     }
+    if hasattr(model, "auto_path_"):
+        arrays["auto_path"] = np.array([[p.objective, p.accuracy] for p in model.auto_path_])
     if hasattr(model, "feature_names_in_"):
         arrays["feature_names"] = model.feature_names_in_.astype(str)
     for name, vectors in (("vectors", model.basis_vectors_), ("path_vectors", path.vectors)):
@@ -81,6 +83,11 @@ def import_projected(meta: dict[str, Any], arrays: Mapping[str, Any]) -> Project
         counts = _whole(arrays, name, np.int64, n_functions)
         setattr(model, f"{name}_", int(counts[0]) if n_functions == 1 else counts)
     model._path = _import_path(arrays, d, kernel, n_functions)
+    if "auto_path" in arrays:
+        points = _floats(arrays, "auto_path", (len(arrays["auto_path"]), 2))
+        model.auto_path_ = [
+            PathPoint(size, *map(float, point)) for size, point in enumerate(points, start=1)
+        ]
     model.restore_model()
     return model
 

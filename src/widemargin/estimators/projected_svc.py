@@ -264,6 +264,7 @@ class ProjectedSVC(BasisClassifier):
 
     def _select(self, problem: Problem, kernel: Kernel) -> list[Selection]:
         self._deadline = None if self.max_time is None else time.time() + self.max_time
+        self.__dict__.pop("auto_path_", None)
         seed = self._draw_seed()
         if isinstance(self.n_basis, str) and self.n_basis == "auto":
             size = self._find_size(problem, kernel, seed)
@@ -391,7 +392,8 @@ class ProjectedSVC(BasisClassifier):
     def _advice(self) -> str | None:
         return {
             "rank": f"found no more than {np.max(self.n_basis_)} independent basis vectors of the "
-            f"{self._requested} asked for; lower n_basis, or use a narrower kernel",
+            f"{self._requested} asked for; lower n_basis, scale the features, or use a narrower "
+            "kernel",
             "max_iter": f"made max_iter={self.max_iter} exchanges of basis vectors; raise it or tol",
             "max_time": f"stopped after max_time={self.max_time} s with "
             f"{np.max(self.n_basis_)} basis vectors; allow more time for a better basis",

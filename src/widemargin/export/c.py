@@ -1,6 +1,7 @@
 """Fitted classifiers as C for devices: one file and its header, no memory to allocate."""
 
 import os
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,14 @@ import numpy as np
 from widemargin import __version__
 from widemargin.export.c_fixed import write_fixed_functions
 from widemargin.export.c_float import write_float_functions
-from widemargin.export.c_text import Program, make_prefix, write_float, write_numbers
+from widemargin.export.c_text import Program, make_prefix, write_numbers
 from widemargin.export.description import Description, describe
 from widemargin.problem import class_pairs
 from widemargin.validation import check_choice, check_number
 
 DTYPES = ("float32", "int16")
+#: Error of a decision from which on there is a warning.
+MAX_BOUND = 0.5
 
 
 @dataclass(frozen=True)
@@ -98,10 +101,19 @@ def to_c(
     described = describe(model)
     target = Path(path)
     target = target if target.suffix == ".c" else target.with_name(f"{target.name}.c")
+    if set(target.name) & set('"\n\r'):
+        raise ValueError(f"path: {target.name!r} cannot stand in an #include; use another name")
     program = Program(make_prefix(target.stem))
     unit, bound = 1.0, None
     if dtype == "int16":
         unit, bound = write_fixed_functions(program, described, input_range)
+        if bound > MAX_BOUND:
+            warnings.warn(
+                f"decisions in int16 may be off by {bound:.2g}, where the margin of a class is 1; "
+                "compare them on data, lower C, give a smaller input_range, or export float32",
+                UserWarning,
+                stacklevel=2,
+            )
     else:
         write_float_functions(program, described, libm=libm)
     _write_classify(program, described, dtype)
@@ -111,7 +123,8 @@ def to_c(
     files = CFiles(target, target.with_suffix(".h"), program.flash, program.stack, unit, bound)
     target.parent.mkdir(parents=True, exist_ok=True)
     files.header.write_text(program.expand(_header(described, dtype, labels, files)), "utf-8")
-    target.write_text(program.expand(_source(program, described, labels, files.header)), "utf-8")
+    source = program.expand(_source(program, described, labels))
+    target.write_text(f'#include "{files.header.name}"\n{source}', "utf-8")
     if verbose:
         print(files)
     return files
@@ -125,13 +138,11 @@ class _Labels:
 
 
 def _write_labels(described: Description) -> _Labels:
+    """Whole numbers of 32 bits as such, all else as text."""
     classes = described.classes
-    if classes.dtype.kind in "biu" and np.abs(classes.astype(np.float64)).max() < 2**31:
-        values = write_numbers(classes.astype(np.int32))
-        return _Labels("const int32_t @labels[@@_N_CLASSES]", values, 4 * len(classes))
-    if classes.dtype.kind == "f":
-        values = write_numbers(classes.astype(np.float32))
-        return _Labels("const float @labels[@@_N_CLASSES]", values, 4 * len(classes))
+    whole = classes.astype(np.int32) if classes.dtype.kind in "biuf" else None
+    if whole is not None and (whole == classes).all():
+        return _Labels("const int32_t @labels[@@_N_CLASSES]", write_numbers(whole), whole.nbytes)
     texts = [_quote(str(label)) for label in classes]
     n_bytes = sum(len(str(label).encode()) + 1 + 4 for label in classes)
     return _Labels(
@@ -195,8 +206,8 @@ def _header(described: Description, dtype: str, labels: _Labels, files: CFiles) 
     if files.error_bound is not None:
         fixed = f"""
 /* A decision times this is that of the model, within the bound for features in range. */
-#define @@_UNIT {write_float(files.unit)}
-#define @@_ERROR_BOUND {write_float(files.error_bound)}
+#define @@_UNIT {files.unit!r}
+#define @@_ERROR_BOUND {files.error_bound!r}
 
 /* Features as whole numbers. */
 void @quantise(const float *x, int16_t *q);
@@ -245,16 +256,24 @@ int @predict(const float *x);
 
 
 def _comment(text: str) -> str:
-    """Text that cannot end a comment."""
-    return text.replace("*/", "* /").replace("@", "(at)").replace("\n", " ")
+    """Text that can stand in a comment."""
+    plain = "".join(letter if letter.isprintable() else " " for letter in text)
+    for pair, apart in (("*/", "* /"), ("/*", "/ *"), ("??", "? ?"), ("@", "(at)")):
+        plain = plain.replace(pair, apart)
+    return plain
 
 
-def _source(program: Program, described: Description, labels: _Labels, header: Path) -> str:
+def _source(program: Program, described: Description, labels: _Labels) -> str:
     body = "\n".join([*program.arrays, *program.functions])
     math = "#include <math.h>\n" if "expf(" in body else ""
-    return f"""/* {described.name}, written by widemargin {__version__}. */
-#include "{header.name}"
+    return f"""#include <limits.h>
 {math}
+/* {described.name}, written by widemargin {__version__}. */
+
+#if INT_MAX < 2147483647
+#error "an int of 32 bits is needed"
+#endif
+
 {labels.declaration} = {{
 {labels.values}
 }};

@@ -17,6 +17,7 @@ from widemargin.export.c_float import (
     as_seen,
     known,
     pick_cluster,
+    takes_root,
     write_codes,
     write_curve_starts,
     write_route,
@@ -112,7 +113,7 @@ def _write_curves(program: Program, functions: CurveSum) -> tuple[float, float]:
         raise ValueError(
             f"dtype: 'int16' sums of {d:,} features may overflow 32 bits; up to 65,535 are allowed"
         )
-    scale = LIMIT / max(float(np.abs(functions.curves).max()), 1e-300)
+    scale = LIMIT / (float(np.abs(functions.curves).max()) or LIMIT)
     _check_intercepts(functions.intercept * scale, d * LIMIT)
     program.array("curves", np.rint(functions.curves * scale).astype(np.int16))
     program.array("intercepts", np.rint(functions.intercept * scale).astype(np.int32))
@@ -154,7 +155,7 @@ def _write_product(
     kernel = known(functions.kernel)
     vectors = kernel.transform(functions.vectors)
     weights = functions.coef @ vectors
-    span, scale = _find_scale(vectors, input_range)
+    span, scale = _find_scale(kernel, vectors, input_range)
     d = weights.shape[1]
     unit = float(np.abs(weights).max()) / LIMIT or 1.0
     whole = np.rint(weights / unit)
@@ -164,7 +165,7 @@ def _write_product(
     program.array("weights", whole.astype(np.int16))
     program.array("intercepts", intercept.astype(np.int64))
     program.stack += 6 * d
-    _write_quantise(program, _round_text(scale))
+    _write_quantise(program, _round_text(scale), floor(span * scale))
     program.function(
         f"""
 void @decide(const int16_t *q, int32_t *decisions)
@@ -194,7 +195,7 @@ def _write_kernels(
     own = np.vstack([c.vectors for c in clusters])
     samples = functions.samples if isinstance(functions, ClusterSum) else own[:0]
     vectors = as_seen(kernel, np.vstack([own, samples]))
-    span, scale = _find_scale(vectors, input_range)
+    span, scale = _find_scale(kernel, vectors, input_range)
     grid = _fit_grid(vectors, scale)
     fixed = _write_kernel(program, kernel, grid, vectors, span)
     share = float(fixed.errors.max()) / float(fixed.largest.max())
@@ -220,7 +221,7 @@ def _write_kernels(
         write_route(program, functions, "int16_t", kind, fixed.unit)
     d = vectors.shape[1]
     program.stack += 6 * d + 8 * len(coef)
-    _write_quantise(program, _round_text(scale))
+    _write_quantise(program, _round_text(scale), floor(span * scale))
     program.function(
         f"""
 void @decide(const int16_t *q, int32_t *decisions)
@@ -248,15 +249,18 @@ void @decide(const int16_t *q, int32_t *decisions)
     return final, float(lost.max(initial=0.0)) + unit * fixed.unit + final
 
 
-def _find_scale(vectors: FloatArray, input_range: float | None) -> tuple[float, float]:
-    """Largest size of a feature, and whole numbers for a unit: a power of two."""
+def _find_scale(
+    kernel: SummedKernel, vectors: FloatArray, input_range: float | None
+) -> tuple[float, float]:
+    """Largest size of a feature as the kernel sees it, and whole numbers for one: a power of two."""
+    power = 0.5 if takes_root(kernel) else 1.0
     largest = float(np.abs(vectors).max(initial=0.0))
-    span = HEADROOM * largest if input_range is None else float(input_range)
+    span = HEADROOM * largest if input_range is None else float(input_range) ** power
     span = span or 1.0
     if largest > span:
         raise ValueError(
-            f"input_range: {span:g} is too small, 16 bits would overflow: the model's own vectors "
-            f"reach {largest:g}"
+            f"input_range: {input_range:g} is too small, 16 bits would overflow: the model's own "
+            f"vectors reach {largest ** (1.0 / power):g}"
         )
     return span, 2.0 ** floor(log2(LIMIT / span))
 
@@ -343,7 +347,7 @@ static int32_t @exp2(uint32_t t)
     const uint32_t whole = t >> 16, step = (t >> 9) & {POWER_STEPS - 1}u, rest = t & 511u;
     const uint32_t high = @powers[step], low = @powers[step + 1u];
     const uint32_t value = high * 512u - (high - low) * rest;
-    return (int32_t)((value + (256u << whole)) >> (9u + whole));
+    return (int32_t)((value + ((uint32_t)256 << whole)) >> (9u + whole));
 }}
 """
     )
@@ -423,19 +427,19 @@ def _write_poly(
     return FixedKernel(top**degree / 2.0**POLY_BITS, np.full(len(sizes), top**degree), errors)
 
 
-def _write_quantise(program: Program, expression: str) -> None:
-    saturates = "@round" in expression
-    if saturates:
+def _write_quantise(program: Program, expression: str, limit: int | None = None) -> None:
+    """Add ``@quantise``; with a limit whole numbers beyond it are cut off by ``@round``."""
+    if limit is not None:
         program.function(
             f"""
-/* The nearest whole number; beyond 16 bits the last one. */
+/* The nearest whole number; beyond the range the last one. */
 static int16_t @round(float t)
 {{
-    if (t > {LIMIT}.0f) {{
-        return {LIMIT};
+    if (t > {limit}.0f) {{
+        return {limit};
     }}
-    if (t < -{LIMIT}.0f) {{
-        return -{LIMIT};
+    if (t < -{limit}.0f) {{
+        return -{limit};
     }}
     return (int16_t)(t < 0.0f ? t - 0.5f : t + 0.5f);
 }}

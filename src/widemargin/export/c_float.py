@@ -51,11 +51,15 @@ def write_scaling(program: Program, described: Description) -> None:
     steps = []
     for number, scaling in enumerate(described.scaling):
         factor = scaling.factor / scaling.divisor
+        shift = scaling.after - scaling.before * factor
+        # The value that becomes zero is subtracted first: where it is large, little is lost then.
+        zero = (-shift / np.where(factor == 0, 1.0, factor)).astype(np.float32)
+        program.array(f"zero{number}", zero)
         program.array(f"factor{number}", factor.astype(np.float32))
-        program.array(
-            f"shift{number}", (scaling.after - scaling.before * factor).astype(np.float32)
+        program.array(f"shift{number}", (shift + zero * factor).astype(np.float32))
+        steps.append(
+            f"        t = (t - @zero{number}[j]) * @factor{number}[j] + @shift{number}[j];"
         )
-        steps.append(f"        t = t * @factor{number}[j] + @shift{number}[j];")
         if np.isfinite([scaling.low, scaling.high]).all():
             low, high = write_float(scaling.low), write_float(scaling.high)
             steps.append(f"        t = t < {low} ? {low} : (t > {high} ? {high} : t);")

@@ -85,13 +85,26 @@ class Columns:
         self.data = data
         self.is_ridge = is_ridge
         self.rows: list[int] = []
+        self._means: list[float] = []
         self._values = np.empty((len(data), 8), order="F")
         self._penalty: FloatArray | None = None
 
     @property
     def values(self) -> FloatArray:
-        """Kernel between all rows and the basis, shape (n, n_basis)."""
+        """Kernel between all rows and the basis, shape (n, n_basis), less the mean of each column.
+
+        The bias makes up for the means, and what is left has digits to spare.
+        """
         return self._values[:, : len(self.rows)]
+
+    @property
+    def means(self) -> FloatArray:
+        """What was subtracted from each column; zero where the bias is penalised."""
+        return np.array(self._means)
+
+    def kernel_at(self, rows: Index | list[int]) -> FloatArray:
+        """Kernel between some rows and the basis."""
+        return self.values[rows] + self.means
 
     @property
     def noise(self) -> float:
@@ -105,18 +118,18 @@ class Columns:
             size = len(self.rows) + 1
             self._penalty = np.eye(size) if self.is_ridge else np.zeros((size, size))
             if not self.is_ridge:
-                K = self.values[self.rows]
+                K = self.kernel_at(self.rows)
                 self._penalty[1:, 1:] = 0.5 * (K + K.T)
         return self._penalty
 
-    def save(self) -> tuple[list[int], FloatArray]:
+    def save(self) -> tuple[list[int], list[float], FloatArray]:
         """The basis, for `restore`."""
-        return self.rows.copy(), self.values.copy()
+        return self.rows.copy(), self._means.copy(), self.values.copy()
 
-    def restore(self, state: tuple[list[int], FloatArray]) -> None:
+    def restore(self, state: tuple[list[int], list[float], FloatArray]) -> None:
         """Go back to a saved basis, which had at least as many vectors as there are now."""
-        rows, values = state
-        self.rows = rows.copy()
+        rows, means, values = state
+        self.rows, self._means = rows.copy(), means.copy()
         self._values[:, : len(rows)] = values
         self._penalty = None
 
@@ -127,13 +140,14 @@ class Columns:
             grown = np.empty((len(self._values), 2 * size), order="F")
             grown[:, :size] = self._values
             self._values = grown
-        self._values[:, size] = column
         self.rows.append(row)
-        self._penalty = None
+        self._means.append(0.0)
+        self.replace(size, row, column)
 
     def replace(self, at: int, row: int, column: FloatArray) -> None:
         """Put another basis vector in the place of one."""
-        self._values[:, at] = column
+        self._means[at] = 0.0 if self.is_ridge else float(column.mean())
+        self._values[:, at] = column - self._means[at]
         self.rows[at] = row
         self._penalty = None
 
@@ -141,7 +155,7 @@ class Columns:
         """Take a basis vector away."""
         size = len(self.rows)
         self._values[:, at : size - 1] = self._values[:, at + 1 : size]
-        del self.rows[at]
+        del self.rows[at], self._means[at]
         self._penalty = None
 
 
@@ -152,7 +166,7 @@ class Solution:
     Attributes
     ----------
     u : ndarray of shape (n_basis + 1,)
-        Bias and coefficients.
+        Bias, for columns without their means, and coefficients.
     errors : ndarray of shape (n,)
         Of all rows.
     objective : float
@@ -189,6 +203,12 @@ class Machine:
         self.settle()
 
     @property
+    def intercept(self) -> float:
+        """Constant of the decision function, for kernel values as they are."""
+        u = self.solution.u
+        return float(u[0] - u[1:] @ self.columns.means)
+
+    @property
     def is_separated(self) -> bool:
         """Whether every row is on its side."""
         return bool((self.solution.errors < 1.0).all())
@@ -196,7 +216,8 @@ class Machine:
     @property
     def factor(self) -> FloatArray:
         """Lower triangle L with ``L L' = M``."""
-        return np.linalg.cholesky(self._M + self._floor)
+        scaled, scale = self._scaled()
+        return np.linalg.cholesky(scaled) / scale[:, None]
 
     @property
     def losses(self) -> FloatArray:
@@ -302,18 +323,24 @@ class Machine:
         self._rhs[1:] += K.T @ signed
 
     def _solve(self) -> FloatArray:
-        near = self._M + self._floor
-        u = np.linalg.solve(near, self._rhs)
+        scaled, scale = self._scaled()
+        u = scale * np.linalg.solve(scaled, scale * self._rhs)
         # Once more for what is left: the matrix is a slightly different one.
-        return u + np.linalg.solve(near, self._rhs - self._M @ u)
+        rest = self._rhs - self._M @ u
+        return u + scale * np.linalg.solve(scaled, scale * rest)
 
-    @property
-    def _floor(self) -> FloatArray:
-        """What makes M definite where rounding errors do not leave it so."""
+    def _scaled(self) -> tuple[FloatArray, FloatArray]:
+        """M with a diagonal of ones, as definite as rounding errors leave it, and the scale."""
+        diag = self._M.diagonal()
         # Without support vectors the bias is free.
-        floor = np.finfo(np.float64).eps * self._M.diagonal().max()
-        floor += self.columns.noise * self.columns.penalty.diagonal().max()
-        return len(self._M) * floor * np.eye(len(self._M))
+        scale = 1.0 / np.sqrt(np.where(diag > 0, diag, 1.0))
+        scaled = self._M * scale * scale[:, None]
+        floor = np.finfo(np.float64).eps + self.columns.noise * self._penalty_share(scale)
+        scaled[np.diag_indices_from(scaled)] += len(scaled) * floor
+        return scaled, scale
+
+    def _penalty_share(self, scale: FloatArray) -> FloatArray:
+        return self.columns.penalty.diagonal() * np.square(scale)
 
     def _evaluate(self, u: FloatArray) -> Solution:
         return self._value(u, 1.0 - self.y * (self.columns.values @ u[1:] + u[0]))

@@ -103,6 +103,9 @@ class Source:
             self._held = data.block(candidates, data.workers)
         if self._held is not None and len(data) <= WIDE_ROWS and 12 * size <= max_bytes:
             self._held = self._held.astype(np.float64, copy=False)
+        self._means = self._find_means()
+        if self._held is not None:
+            self._held -= self._means
         self.diag = data.kernel.diag(data.points)[candidates]
 
     @property
@@ -116,7 +119,7 @@ class Source:
     def column(self, position: int) -> FloatArray:
         """Kernel between all rows and a candidate."""
         if self.is_exact and self._held is not None:
-            return self._held[:, position].copy()
+            return self._held[:, position] + self._means[position]
         return self.data.column(int(self.candidates[position]))
 
     def sweep(
@@ -124,8 +127,8 @@ class Source:
     ) -> tuple[FloatArray, FloatArray]:
         """``factors' diag(weights) K`` and ``weights' K^2``, K between all rows and the candidates.
 
-        ``factors`` gives the factors of some rows. Rows of weight zero are left out. The result does
-        not depend on the number of threads.
+        K is less the means of its columns. ``factors`` gives the factors of some rows. Rows of
+        weight zero are left out. The result does not depend on the number of threads.
         """
         rows = np.flatnonzero(weights)
         n_factors = factors(rows[:0]).shape[1]
@@ -133,7 +136,8 @@ class Source:
             return self._add_rows(rows, weights[rows, None] * factors(rows)), np.empty(0)
         if self._held is None and not squares:
             coef = weights[rows, None] * factors(rows)
-            return self._accumulate(rows, coef).T, np.empty(0)
+            sums = self._accumulate(rows, coef) - self._means[:, None] * coef.sum(axis=0)
+            return sums.T, np.empty(0)
         n = len(self.candidates)
         # Zeros cost less than a copy of the rows; a row taken at random costs more than its length.
         as_runs = self._held is not None and 3 * len(rows) > len(weights)
@@ -165,7 +169,15 @@ class Source:
         """Kernel between some rows and consecutive candidates."""
         if self._held is not None:
             return self._held[rows, columns]
-        return self.data.block(self.candidates[columns], Workers(1, None), rows)
+        tile = self.data.block(self.candidates[columns], Workers(1, None), rows)
+        return np.asarray(tile - self._means[columns], np.float32)
+
+    def _find_means(self) -> FloatArray:
+        """Mean kernel value of each candidate, which the bias makes up for."""
+        n = len(self.data)
+        if self._held is not None:
+            return self._held.mean(axis=0, dtype=np.float64)
+        return self._accumulate(np.arange(n), np.full((n, 1), 1.0 / n))[:, 0]
 
     def _add_rows(self, rows: Index, coef: FloatArray) -> FloatArray:
         held = self._held
@@ -219,7 +231,8 @@ class Draw:
         self.diag = values.diag[candidates]
         is_wide = len(self.data) <= WIDE_ROWS
         wanted = np.float64 if is_wide else np.float32
-        self.values: NDArray[Any] = values.take(candidates).astype(wanted, copy=False)
+        raw = values.take(candidates).astype(np.float64)
+        self.values: NDArray[Any] = (raw - raw.mean(axis=1, keepdims=True)).astype(wanted)
         self.threshold = DEPENDENT_WIDE if is_wide else DEPENDENT_FLOAT32
 
     def column(self, position: int) -> FloatArray:
@@ -281,9 +294,7 @@ class Scores(ABC):
     def _relate(self) -> tuple[FloatArray, FloatArray, FloatArray, Callable[[FloatArray], Any]]:
         """Cross terms solved halfway, what is left of the diagonal, gradients, and the test (48)."""
         cross, labels, squares = self._sums()
-        candidates = self.source.candidates
-        values = self.machine.columns.values
-        cross[1:] += (values if len(candidates) == len(values) else values[candidates]).T
+        cross[1:] += self.machine.columns.kernel_at(self.source.candidates).T
         gradient = self.machine.solution.u @ cross - labels
         factor = self.machine.factor
         half = np.empty_like(cross)

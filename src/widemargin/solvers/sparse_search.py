@@ -58,7 +58,7 @@ def describe_machines(machines: list[Machine]) -> Stage:
     return Stage(
         rows=tuple(machines[0].columns.rows),
         coef=np.array([s.u[1:] for s in solutions]),
-        intercept=np.array([s.u[0] for s in solutions]),
+        intercept=np.array([machine.intercept for machine in machines]),
         objective=np.array([s.objective for s in solutions]),
         n_wrong=np.array([np.count_nonzero(s.errors >= 1.0) for s in solutions]),
         n_support=np.array([np.count_nonzero(m.support) for m in machines]),
@@ -237,7 +237,7 @@ class Selector:
     ) -> bool:
         """The condition (48) for the regulariser alone, whatever the support vectors."""
         places = [self.columns.rows.index(other) for other in others]
-        K = self.columns.values[np.ix_(others, places)]
+        K = self.columns.kernel_at(others)[:, places]
         mine = column[others]
         half = solve_triangular(np.linalg.cholesky(K), mine, lower=True) if others else mine
         left = column[row] - half @ half
@@ -305,11 +305,12 @@ class Selector:
         others = self.columns.rows[:at] + self.columns.rows[at + 1 :]
         if not self._is_independent(row, column, others, source.threshold):
             return False
-        old_row, old_column = self.columns.rows[at], self.columns.values[:, at].copy()
+        old_row, old_values = self.columns.rows[at], self.columns.values[:, at].copy()
+        old_column = old_values + self.columns.means[at]
         before, states = self._objective, [machine.save() for machine in self.machines]
         self.columns.replace(at, row, column)
         for machine in self.machines:
-            machine.exchange(at, old_column)
+            machine.exchange(at, old_values)
             machine.settle()
         if self._objective < before - self.search.tol * abs(before):
             return True
