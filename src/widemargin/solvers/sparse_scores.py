@@ -231,8 +231,9 @@ class Draw:
         self.diag = values.diag[candidates]
         is_wide = len(self.data) <= WIDE_ROWS
         wanted = np.float64 if is_wide else np.float32
-        raw = values.take(candidates).astype(np.float64)
-        self.values: NDArray[Any] = (raw - raw.mean(axis=1, keepdims=True)).astype(wanted)
+        self.values: NDArray[Any] = values.take(candidates).astype(wanted)
+        # The bias makes up for the means.
+        self.values -= self.values.mean(axis=1, keepdims=True, dtype=np.float64).astype(wanted)
         self.threshold = DEPENDENT_WIDE if is_wide else DEPENDENT_FLOAT32
 
     def column(self, position: int) -> FloatArray:
