@@ -104,3 +104,11 @@ def test_histogram_kernels_need_histograms(digits):
 def test_bad_parameters(digits, params, message):
     with pytest.raises(ValueError, match=message):
         LRSVC(**params).fit(*digits)
+
+
+def test_another_kernel_may_take_what_the_last_could_not():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = X[:, 0] > 0
+    model = LRSVC(kernel="chi2").fit(np.abs(X), y)
+    assert model.set_params(kernel="rbf").fit(X, y).score(X, y) > 0.8

@@ -13,13 +13,13 @@ from tests.reference import sparse as reference
 from widemargin.kernels import RBF, Chi2, Linear
 from widemargin.parallel import Workers, open_workers
 from widemargin.solvers import sparse_machine, sparse_scores
-from widemargin.solvers.sparse_machine import Columns, Data, Machine
+from widemargin.solvers.sparse_machine import Columns, KernelRows, Machine
 from widemargin.solvers.sparse_scores import (
-    Draw,
+    DrawnCandidates,
     DrawnScores,
     FollowedScores,
+    HeldCandidates,
     RowValues,
-    Source,
 )
 from widemargin.solvers.sparse_search import Search, Selector
 
@@ -38,7 +38,7 @@ def make_problem(n=80, d=4, seed=0, gamma=0.3, C=5.0):
 
 
 def make_machine(X, y, cost, kernel, rows, *, ridge=False):
-    columns = Columns(Data(kernel, X, ALONE), is_ridge=ridge)
+    columns = Columns(KernelRows(kernel, X, ALONE), is_ridge=ridge)
     machine = Machine(columns, y, cost)
     for row in rows:
         columns.append(row, columns.data.column(row))
@@ -48,10 +48,17 @@ def make_machine(X, y, cost, kernel, rows, *, ridge=False):
 
 
 def select(X, y, cost, kernel, n_basis, **options):
-    columns = Columns(Data(kernel, X, ALONE))
+    columns = Columns(KernelRows(kernel, X, ALONE))
     machines = [Machine(columns, labels, cost) for labels in np.atleast_2d(y)]
-    selector = Selector(columns, machines, Search(n_basis, **options))
+    search = Search(n_basis, **options)
+    selector = Selector(columns, machines, search, make_pool(columns.data, search))
     return selector.run(), selector
+
+
+def make_pool(rows, search):
+    if search.n_candidates is None:
+        return HeldCandidates(rows, np.arange(len(rows)), search.max_bytes)
+    return RowValues(rows, search.max_bytes)
 
 
 @given(
@@ -112,9 +119,9 @@ def test_scores_are_what_changes_are_worth_with_the_same_support_vectors(drawn):
     machine = make_machine(X, y, cost, kernel, rows)
     data, everyone = machine.columns.data, np.arange(40)
     if drawn:
-        scores = DrawnScores(machine, Draw(RowValues(data, 10**9), everyone))
+        scores = DrawnScores(machine, DrawnCandidates(RowValues(data, 10**9), everyone))
     else:
-        scores = FollowedScores(machine, Source(data, everyone, 10**9))
+        scores = FollowedScores(machine, HeldCandidates(data, everyone, 10**9))
     support = np.flatnonzero(machine.support)
 
     def value(basis):
@@ -282,9 +289,10 @@ def test_threads_do_not_change_the_choice():
     results = []
     for n_jobs in (1, 2, 3):
         with open_workers(n_jobs) as workers:
-            columns = Columns(Data(kernel, X, workers))
+            columns = Columns(KernelRows(kernel, X, workers))
             machines = [Machine(columns, y, cost)]
-            results.append(Selector(columns, machines, Search(10)).run().final)
+            pool = make_pool(columns.data, Search(10))
+            results.append(Selector(columns, machines, Search(10), pool).run().final)
     for other in results[1:]:
         assert other.rows == results[0].rows
         assert_array_equal(other.coef, results[0].coef)

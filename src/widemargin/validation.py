@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
@@ -265,6 +266,11 @@ def check_kernel_range(kernel: Kernel, diag: NDArray[np.float64]) -> None:
             UserWarning,
             stacklevel=4,
         )
+
+
+def draw_seed(random_state: Any) -> int:
+    """A seed for the generators of a fit."""
+    return int(check_random_state(random_state).randint(2**31 - 1))
 
 
 def check_number(name: str, value: Any, *, above: float = -np.inf, optional: bool = False) -> None:

@@ -15,7 +15,7 @@ from widemargin.baselines import SpSVC
 from widemargin.baselines.spsvm import RowValues, score_candidates
 from widemargin.kernels import RBF, make_kernel
 from widemargin.parallel import open_workers
-from widemargin.solvers.sparse_machine import Columns, Data, Machine
+from widemargin.solvers.sparse_machine import Columns, KernelRows, Machine
 
 
 def make_data(n=300, seed=0):
@@ -85,12 +85,12 @@ def test_scores_equal_brute_force(name, C, n_basis, n_jobs):
     kernel = make_kernel(name, gamma=0.2, degree=3, coef0=1.0)
     candidates = np.arange(20, 80)
     with open_workers(n_jobs) as workers:
-        data = Data(kernel, X, workers)
+        data = KernelRows(kernel, X, workers)
         machine = grow_machine(data, sign, cost, range(n_basis))
         values = RowValues(data, 10**8)
         falls = score_candidates(
             machine, values.take(candidates), machine.columns.kernel_at(candidates),
-            values.diag[candidates], scale=values.diag.max(), workers=workers,
+            values.data.diag[candidates], scale=values.data.diag.max(), workers=workers,
         )  # fmt: skip
     K = kernel.exact(X, X)
     w, errors = machine.solution.u[1:], machine.solution.errors
@@ -121,7 +121,7 @@ def test_the_candidate_with_the_highest_score_is_added():
 def test_values_are_computed_once_where_they_fit():
     X, _ = make_data(200)
     with open_workers(1) as workers:
-        data = Data(RBF(0.3), X, workers)
+        data = KernelRows(RBF(0.3), X, workers)
         held, again = RowValues(data, 4 * 200 * 200), RowValues(data, 100)
         for rows in (np.array([3, 7, 150]), np.array([7, 199, 3, 0])):
             assert_allclose(held.take(rows), rbf_kernel(X[rows], X, gamma=0.3), rtol=1e-4)

@@ -1,19 +1,23 @@
 """RSVM: a random basis."""
 
 from collections.abc import Callable
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from widemargin.estimators.basis_base import BasisClassifier, split_classes
+from widemargin.estimators.basis_base import (
+    BasisClassifier,
+    count_rows,
+    is_count_or_share,
+    split_classes,
+)
 from widemargin.kernels import Index, Kernel
 from widemargin.parallel import open_workers
 from widemargin.problem import Problem
-from widemargin.solvers.sparse_machine import Columns, Data, Machine
+from widemargin.solvers.sparse_machine import Columns, Machine
 from widemargin.solvers.sparse_search import Selection, describe_machines
-from widemargin.validation import check_integer, check_number
+from widemargin.validation import draw_seed
 
 
 class RSVC(BasisClassifier):
@@ -112,34 +116,25 @@ class RSVC(BasisClassifier):
 
     def _check_params(self) -> None:
         super()._check_params()
-        if isinstance(self.n_basis, Integral):
-            check_integer("n_basis", self.n_basis, low=1)
-            return
-        check_number("n_basis", self.n_basis, above=0)
-        if self.n_basis >= 1:
+        if not is_count_or_share(self.n_basis):
             raise ValueError(
-                f"n_basis: a share of the rows must be less than 1, got {self.n_basis!r}"
+                f"n_basis: {self.n_basis!r} is not allowed; give a positive number of vectors, or a "
+                "share of the rows between 0 and 1"
             )
 
     def _select(self, problem: Problem, kernel: Kernel) -> list[Selection]:
-        rng = np.random.default_rng(self._draw_seed())
+        rng = np.random.default_rng(draw_seed(self.random_state))
         distinct = find_distinct(problem.X, rng)
-        asked = self._count(len(distinct))
+        asked = count_rows(self.n_basis, len(distinct))
         rows = np.sort(rng.choice(distinct, min(asked, len(distinct)), replace=False))
         stop_reason = "converged" if asked <= len(distinct) else "rank"
         with open_workers(self.n_jobs) as workers:
-            columns = Columns(Data(kernel, problem.X, workers), is_ridge=True)
+            columns = Columns(self._read_rows(problem, kernel, workers), is_ridge=True)
             fill_columns(columns, rows)
             cost = self.C * problem.weights
             machines = [Machine(columns, sub.y, cost) for sub in split_classes(problem)]
         stages = [describe_machines([machine]) for machine in machines]
         return [Selection(stage, [stage], stop_reason, 0, asked) for stage in stages]
-
-    def _count(self, n: int) -> int:
-        """Basis vectors that the parameter asks for."""
-        if isinstance(self.n_basis, Integral):
-            return int(self.n_basis)
-        return max(1, round(float(self.n_basis) * n))
 
     def _advice(self) -> str | None:
         if self.stop_reason_ != "rank":

@@ -12,10 +12,10 @@ from widemargin.kernels import Index, Kernel
 from widemargin.memory import parse_bytes
 from widemargin.parallel import Workers, open_workers
 from widemargin.problem import Problem
-from widemargin.solvers.sparse_machine import Columns, Data, FloatArray, Machine
+from widemargin.solvers.sparse_machine import Columns, FloatArray, Machine
 from widemargin.solvers.sparse_scores import DEPENDENT, DEPENDENT_FLOAT32, RowValues
 from widemargin.solvers.sparse_search import MAX_IDLE, Selection, Stage, describe_machines
-from widemargin.validation import check_integer
+from widemargin.validation import check_integer, draw_seed
 
 #: Newton steps on one coefficient; three to six are the rule.
 MAX_STEPS = 30
@@ -131,10 +131,10 @@ class SpSVC(BasisClassifier):
         check_integer("n_candidates", self.n_candidates, low=1)
 
     def _select(self, problem: Problem, kernel: Kernel) -> list[Selection]:
-        rng = np.random.default_rng(self._draw_seed())
+        rng = np.random.default_rng(draw_seed(self.random_state))
         selections = []
         with open_workers(self.n_jobs) as workers:
-            values = RowValues(Data(kernel, problem.X, workers), parse_bytes(self.memory))
+            values = RowValues(self._read_rows(problem, kernel, workers), parse_bytes(self.memory))
             for sub in split_classes(problem):
                 machine = Machine(Columns(values.data), sub.y, self.C * problem.weights)
                 growth = Growth(machine, values, self.n_candidates, rng)
@@ -187,7 +187,7 @@ class Growth:
 
     def _append_any(self) -> bool:
         """Add the best of one draw, or of another if all of it depend on the basis."""
-        outside = np.delete(np.arange(len(self.values.diag)), self.machine.columns.rows)
+        outside = np.delete(np.arange(len(self.values.data.diag)), self.machine.columns.rows)
         if len(outside) <= self.n_candidates:
             return self._append_best(outside)
         return any(
@@ -198,14 +198,14 @@ class Growth:
     def _append_best(self, drawn: Index) -> bool:
         """Add the candidate that lowers J most; False if none is independent and lowers it."""
         among = self.machine.columns.kernel_at(drawn)
-        halves, diag = self._solve(among.T), self.values.diag[drawn]
+        halves, diag = self._solve(among.T), self.values.data.diag[drawn]
         left = diag - np.einsum("ij,ij->j", halves, halves)
         places = np.flatnonzero(left > self._threshold * diag)
         if len(places) == 0:
             return False
         falls = score_candidates(
             self.machine, self.values.take(drawn[places]), among[places], diag[places],
-            scale=float(self.values.diag.max()), workers=self.values.data.workers,
+            scale=float(self.values.data.diag.max()), workers=self.values.data.workers,
         )  # fmt: skip
         best_first = np.argsort(-falls, kind="stable")
         ranked = places[best_first[falls[best_first] > 0]]

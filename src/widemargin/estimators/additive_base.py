@@ -3,15 +3,14 @@
 import time
 import warnings
 from abc import abstractmethod
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin.estimators.rest_base import RestClassifier
 from widemargin.kernels import is_small
 from widemargin.models.additive import BinModel, TableModel
 from widemargin.parallel import open_workers
@@ -25,8 +24,7 @@ from widemargin.validation import (
     check_columns_nonnegative,
     check_integer,
     check_number,
-    validate_problem,
-    validate_queries,
+    draw_seed,
 )
 
 LOSSES = ("hinge", "squared_hinge")
@@ -34,7 +32,7 @@ LOSSES = ("hinge", "squared_hinge")
 FLOAT32_TOL = 1e-3
 
 
-class LinearClassifier(ClassifierMixin, BaseEstimator):
+class LinearClassifier(RestClassifier):
     """Base of the classifiers that are linear in some numbers made of the features."""
 
     C: float
@@ -50,79 +48,12 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
 
     _model: Any
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit the classifier.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Training data.
-        y : array-like of shape (n_samples,)
-            Class labels of any type.
-        sample_weight : array-like of shape (n_samples,), optional
-            Factor on C for each row; rows of weight zero are left out.
-
-        Returns
-        -------
-        self : estimator
-            The fitted classifier.
-        """
-        self._check_params()
-        problem = validate_problem(self, X, y, sample_weight, self.class_weight, precomputed=False)
-        self._check_features(problem.X)
-        self.classes_ = problem.classes
-        self._fit(problem)
-        self._warn_unless_converged()
-        return self
-
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Signed scores.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Data.
-
-        Returns
-        -------
-        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
-            For two classes positive means ``classes_[1]``.
-        """
-        check_is_fitted(self)
-        X = validate_queries(self, X)
-        self._check_features(X)
+    def _decide(self, X: Any) -> NDArray[np.float64]:
         decisions: NDArray[np.float64] = self._model.decide(X, self.n_jobs)
-        return decisions.ravel() if len(self.classes_) == 2 else decisions
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Most likely class of every row.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Data.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-            Class labels.
-        """
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            return self.classes_[(scores >= 0).astype(np.intp)]
-        return self.classes_[scores.argmax(axis=1)]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-    @abstractmethod
-    def _fit(self, problem: Problem) -> None:
-        """Fit to validated data."""
+        return decisions
 
     def _check_features(self, X: Any) -> None:
-        """Refuse features that the kernel is not defined for."""
+        """Take any; classes whose kernel is not defined for all say otherwise."""
 
     def _check_params(self) -> None:
         check_number("C", self.C, above=0)
@@ -130,9 +61,6 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         check_number("max_time", self.max_time, above=0, optional=True)
         check_integer("max_iter", self.max_iter, low=1)
         check_choice("loss", self.loss, LOSSES)
-
-    def _draw_seed(self) -> int:
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _dtype(self, problem: Problem) -> type:
         needs_digits = is_small(*problem.X.shape) or self.tol < FLOAT32_TOL
@@ -143,7 +71,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
             tol=self.tol,
             max_iter=self.max_iter,
             deadline=None if self.max_time is None else time.time() + self.max_time,
-            seed=self._draw_seed(),
+            seed=draw_seed(self.random_state),
             finish=is_small(*problem.X.shape),
         )
 
@@ -213,10 +141,7 @@ class AdditiveClassifier(LinearClassifier):
         shares : ndarray of shape (n_samples, n_features) or (n_samples, n_classes, n_features)
             With the intercept they add up to `decision_function`.
         """
-        check_is_fitted(self)
-        X = validate_queries(self, X)
-        self._check_features(X)
-        shares = self._model.contributions(X)
+        shares = self._model.contributions(self._check_queries(X))
         return shares[:, 0] if len(self.classes_) == 2 else shares
 
     def shape_functions(self, n_points: int = 256) -> list[tuple[Any, Any]]:

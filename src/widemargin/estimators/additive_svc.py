@@ -228,6 +228,7 @@ class AdditiveSVC(StochasticClassifier):
         return self
 
     def _fit(self, problem: Problem) -> None:
+        self._check_features(problem.X)
         self._fit_quantiser(problem)
         self._fit_codes(problem, self.quantiser_.encode(problem.X))
 

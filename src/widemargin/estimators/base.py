@@ -9,10 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin.kernels import KERNELS, Index, Kernel, Points, Precomputed, is_small
+from widemargin.kernels import (
+    Index,
+    Kernel,
+    Points,
+    Precomputed,
+    is_precomputed,
+    is_small,
+    needs_nonnegative,
+)
 from widemargin.memory import parse_bytes
 from widemargin.models.expansion import Expansion, score_classes, vote
 from widemargin.problem import (
@@ -79,7 +86,7 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
             The fitted classifier.
         """
         self._check_params()
-        precomputed = self._is_precomputed()
+        precomputed = is_precomputed(self.kernel)
         problem = validate_problem(
             self, X, y, sample_weight, self.class_weight, precomputed=precomputed
         )
@@ -126,14 +133,8 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.pairwise = self._is_precomputed()
-        tags.input_tags.positive_only = (
-            self.kernel.needs_nonnegative
-            if isinstance(self.kernel, Kernel)
-            else isinstance(self.kernel, str)
-            and self.kernel in KERNELS
-            and KERNELS[self.kernel].needs_nonnegative
-        )
+        tags.input_tags.pairwise = is_precomputed(self.kernel)
+        tags.input_tags.positive_only = needs_nonnegative(self.kernel)
         return tags
 
     @abstractmethod
@@ -148,11 +149,6 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
         check_number("max_time", self.max_time, above=0, optional=True)
         check_integer("max_iter", self.max_iter, low=-1)
         check_choice("multi_class", self.multi_class, ("ovo", "ovr"))
-
-    def _is_precomputed(self) -> bool:
-        return isinstance(self.kernel, Precomputed) or (
-            isinstance(self.kernel, str) and self.kernel == "precomputed"
-        )
 
     def _split(self, problem: Problem) -> list[Subproblem]:
         if len(problem.classes) == 2:
@@ -175,9 +171,6 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
             for sub, start in zip(subproblems, starts, strict=True)
         ]
         return points, tasks, budget
-
-    def _draw_seed(self) -> int:
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _polish(self, kernel: Kernel, X: Any, task: Task, result: Result) -> Result:
         """Finish a small problem to the precision of float64."""

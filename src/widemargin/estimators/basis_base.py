@@ -3,36 +3,35 @@
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, Self
+from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from widemargin.estimators.base import one_or_all
-from widemargin.kernels import KERNELS, Kernel, Precomputed
+from widemargin.estimators.rest_base import RestClassifier
+from widemargin.kernels import Kernel, is_precomputed, needs_nonnegative
 from widemargin.memory import parse_bytes
 from widemargin.models.basis_path import join_stages
 from widemargin.models.expansion import Expansion
+from widemargin.parallel import Workers
 from widemargin.problem import Problem, Subproblem, split_binary, split_one_vs_rest
+from widemargin.solvers.sparse_machine import KernelRows
 from widemargin.solvers.sparse_search import Selection
 from widemargin.validation import (
     check_kernel_range,
     check_nonnegative,
     check_number,
     resolve_kernel,
-    validate_problem,
-    validate_queries,
 )
 
 #: From best to worst; a fit of several problems reports the worst.
 STOP_REASONS = ("converged", "separated", "rank", "max_iter", "max_time")
 
 
-class BasisClassifier(ClassifierMixin, BaseEstimator):
+class BasisClassifier(RestClassifier):
     """Base of the classifiers whose decisions are kernel expansions on a few basis vectors."""
 
     C: float
@@ -45,71 +44,24 @@ class BasisClassifier(ClassifierMixin, BaseEstimator):
     n_jobs: int | None
     random_state: Any
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit the classifier.
+    def _fit(self, problem: Problem) -> None:
+        self.kernel_ = resolve_kernel(self.kernel, self.gamma, self.degree, self.coef0, problem)
+        self._check_features(problem.X)
+        self._keep(problem, self._select(problem, self.kernel_))
 
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Training data.
-        y : array-like of shape (n_samples,)
-            Class labels of any type.
-        sample_weight : array-like of shape (n_samples,), optional
-            Factor on C for each row; rows of weight zero are left out.
-
-        Returns
-        -------
-        self : estimator
-            The fitted classifier.
-        """
-        self._check_params()
-        problem = validate_problem(self, X, y, sample_weight, self.class_weight, precomputed=False)
-        kernel = resolve_kernel(self.kernel, self.gamma, self.degree, self.coef0, problem)
-        check_nonnegative(kernel, problem.X, getattr(self, "feature_names_in_", None))
-        check_kernel_range(kernel, kernel.diag(kernel.prepare(problem.X)))
-        self._keep(problem, kernel, self._select(problem, kernel))
-        self._warn_unless_converged()
-        return self
-
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Signed scores.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Data.
-
-        Returns
-        -------
-        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
-            For two classes positive means ``classes_[1]``.
-        """
-        X = self._check_queries(X)
-        return self._scores(
-            self._model.decide(X, max_bytes=parse_bytes(self.memory), n_jobs=self.n_jobs)
-        )
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Most likely class of every row.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Data.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-            Class labels.
-        """
-        return self._labels(self.decision_function(X))
+    def _decide(self, X: Any) -> NDArray[np.float64]:
+        return self._model.decide(X, max_bytes=parse_bytes(self.memory), n_jobs=self.n_jobs)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        cls = KERNELS.get(self.kernel) if isinstance(self.kernel, str) else type(self.kernel)
-        tags.input_tags.positive_only = bool(getattr(cls, "needs_nonnegative", False))
+        tags.input_tags.positive_only = needs_nonnegative(self.kernel)
         return tags
+
+    def _read_rows(self, problem: Problem, kernel: Kernel, workers: Workers) -> KernelRows:
+        """The training rows, ready for kernel values that can be worked with."""
+        rows = KernelRows(kernel, problem.X, workers)
+        check_kernel_range(kernel, rows.diag)
+        return rows
 
     @abstractmethod
     def _select(self, problem: Problem, kernel: Kernel) -> list[Selection]:
@@ -117,26 +69,18 @@ class BasisClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_params(self) -> None:
         check_number("C", self.C, above=0)
-        if isinstance(self.kernel, Precomputed) or self.kernel == "precomputed":
+        if is_precomputed(self.kernel):
             raise ValueError(
                 "kernel: basis vectors need a kernel that can be computed, not 'precomputed'"
             )
 
-    def _check_queries(self, X: Any) -> Any:
-        check_is_fitted(self)
-        X = validate_queries(self, X)
+    def _check_features(self, X: Any) -> None:
         check_nonnegative(self.kernel_, X, getattr(self, "feature_names_in_", None))
-        return X
 
-    def _draw_seed(self) -> int:
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
-
-    def _keep(self, problem: Problem, kernel: Kernel, selections: list[Selection]) -> None:
+    def _keep(self, problem: Problem, selections: list[Selection]) -> None:
         """Set the fitted attributes."""
         stages = [selection.final for selection in selections]
         rows = np.unique(np.concatenate([stage.rows for stage in stages])).astype(np.intp)
-        self.classes_ = problem.classes
-        self.kernel_ = kernel
         self.coef_, self.intercept_, objective = join_stages(stages, rows)
         self.basis_indices_ = problem.kept[rows].astype(np.int32)
         self.basis_vectors_ = problem.X[rows]
@@ -157,14 +101,6 @@ class BasisClassifier(ClassifierMixin, BaseEstimator):
             self.intercept_,
         )
 
-    def _scores(self, decisions: NDArray[np.float64]) -> NDArray[np.float64]:
-        return decisions.ravel() if len(self.classes_) == 2 else decisions
-
-    def _labels(self, scores: NDArray[np.float64]) -> NDArray[Any]:
-        if scores.ndim == 1:
-            return self.classes_[(scores >= 0).astype(np.intp)]
-        return self.classes_[scores.argmax(axis=1)]
-
     def _advice(self) -> str | None:
         """What to tell the user about why the fit ended, if anything."""
         return None
@@ -173,6 +109,18 @@ class BasisClassifier(ClassifierMixin, BaseEstimator):
         advice = self._advice()
         if advice:
             warnings.warn(f"{type(self).__name__} {advice}", ConvergenceWarning, stacklevel=3)
+
+
+def is_count_or_share(value: Any) -> bool:
+    """Whether a value is a positive whole number, or a share between 0 and 1."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
+    return int(value) > 0 if isinstance(value, Integral) else 0 < float(value) < 1
+
+
+def count_rows(value: Any, n: int) -> int:
+    """A number of rows, given as such or as a share of n."""
+    return int(value) if isinstance(value, Integral) else max(1, round(float(value) * n))
 
 
 def split_classes(problem: Problem) -> list[Subproblem]:

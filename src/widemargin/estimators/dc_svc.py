@@ -17,7 +17,7 @@ from widemargin.problem import Problem, Subproblem
 from widemargin.progress import LevelLine
 from widemargin.solvers.box_qp import Limits, Result
 from widemargin.solvers.divide import Level, LevelProgress, Plan, solve_levels
-from widemargin.validation import check_choice, check_integer
+from widemargin.validation import check_choice, check_integer, draw_seed
 
 #: Levels whose clusters would hold fewer points on average are left out.
 MIN_POINTS = 50
@@ -261,7 +261,7 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
             adaptive=self.adaptive,
             refine=self.refine,
             n_jobs=self.n_jobs,
-            seed=self._draw_seed(),
+            seed=draw_seed(self.random_state),
         )
 
     def _listener(self, display: LevelLine | None) -> Callable[[LevelProgress], object] | None:
@@ -337,7 +337,7 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         # A kernel matrix has lost the columns of rows without weight by now.
         columns = np.searchsorted(problem.kept, parts.columns)
         model = CommitteeModel(replace(parts, columns=columns, committee=committee))
-        rng = np.random.default_rng(self._draw_seed())
+        rng = np.random.default_rng(draw_seed(self.random_state))
         with open_workers(self.n_jobs) as workers:
             for p, sub in enumerate(subproblems):
                 size = min(CALIBRATION_ROWS, len(sub.y))

@@ -16,7 +16,7 @@ from widemargin.problem import Problem, Subproblem
 from widemargin.progress import ProgressLine
 from widemargin.solvers.box_qp import Limits, Progress, Result
 from widemargin.solvers.many import solve_tasks
-from widemargin.validation import check_integer
+from widemargin.validation import check_integer, draw_seed
 
 
 class KernelSVC(ExactKernelClassifier):
@@ -221,7 +221,7 @@ class KernelSVC(ExactKernelClassifier):
             results = solve_tasks(
                 kernel, points, tasks, workers, intercept=self.fit_intercept,
                 limits=Limits(self.tol, self.max_iter, self.max_time, budget),
-                seed=self._draw_seed(), callback=self._listener(display),
+                seed=draw_seed(self.random_state), callback=self._listener(display),
             )  # fmt: skip
         if display:
             display.close()

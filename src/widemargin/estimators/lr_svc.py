@@ -9,11 +9,17 @@ from scipy import sparse
 from sklearn.cluster import MiniBatchKMeans
 
 from widemargin.estimators.additive_base import LinearClassifier
-from widemargin.kernels import KERNELS, Kernel, Precomputed
+from widemargin.kernels import Kernel, is_precomputed, needs_nonnegative
 from widemargin.models.regression import RegressionModel
 from widemargin.problem import Problem
 from widemargin.solvers.coded_rows import plain_rows
-from widemargin.validation import check_choice, check_integer, check_nonnegative, resolve_kernel
+from widemargin.validation import (
+    check_choice,
+    check_integer,
+    check_nonnegative,
+    draw_seed,
+    resolve_kernel,
+)
 
 #: Directions of the anchors' kernel matrix whose eigenvalue is below this share of the largest are
 #: left out: they hold rounding errors.
@@ -130,8 +136,7 @@ class LRSVC(LinearClassifier):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        cls = KERNELS.get(self.kernel) if isinstance(self.kernel, str) else type(self.kernel)
-        tags.input_tags.positive_only = bool(getattr(cls, "needs_nonnegative", False))
+        tags.input_tags.positive_only = needs_nonnegative(self.kernel)
         return tags
 
     def _check_params(self) -> None:
@@ -143,20 +148,18 @@ class LRSVC(LinearClassifier):
             raise ValueError(
                 f"explanatory: must be a function of X or None, got {self.explanatory!r}"
             )
-        if isinstance(self.kernel, Precomputed) or self.kernel == "precomputed":
+        if is_precomputed(self.kernel):
             raise ValueError(
                 "kernel: anchors need a kernel that can be computed, not 'precomputed'"
             )
 
     def _check_features(self, X: Any) -> None:
-        kernel = getattr(self, "kernel_", None)
-        if kernel is not None:
-            check_nonnegative(kernel, X, getattr(self, "feature_names_in_", None))
+        check_nonnegative(self.kernel_, X, getattr(self, "feature_names_in_", None))
 
     def _fit(self, problem: Problem) -> None:
         self.kernel_ = resolve_kernel(self.kernel, self.gamma, self.degree, self.coef0, problem)
         self._check_features(problem.X)
-        seed = self._draw_seed()
+        seed = draw_seed(self.random_state)
         self.anchors_ = self._choose_anchors(problem, seed)
         model = RegressionModel(self.kernel_, self.anchors_, self.explanatory, np.empty((0, 0)))
         similar = model.similarities(problem.X, self.n_jobs)

@@ -214,6 +214,7 @@ class PowerMeanSVC(StochasticClassifier):
         self.anchors_ = self._unit_anchors() * self.unit_
 
     def _fit(self, problem: Problem) -> None:
+        self._check_features(problem.X)
         self._prepare(problem)
         self.n_seen_ = len(problem.labels)
         data = self._represent(problem)

@@ -2,25 +2,29 @@
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from numbers import Integral, Real
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 
-from widemargin.estimators.basis_base import BasisClassifier, split_classes
+from widemargin.estimators.basis_base import (
+    BasisClassifier,
+    count_rows,
+    is_count_or_share,
+    split_classes,
+)
 from widemargin.kernels import Index, Kernel
 from widemargin.memory import parse_bytes
 from widemargin.models.basis_path import BasisPath, join_stages
 from widemargin.parallel import open_workers
 from widemargin.problem import Problem
 from widemargin.progress import BasisLine
-from widemargin.solvers.sparse_machine import Columns, Data, Machine
-from widemargin.solvers.sparse_scores import RowValues, Source
+from widemargin.solvers.sparse_machine import Columns, Machine
+from widemargin.solvers.sparse_scores import HeldCandidates, RowValues
 from widemargin.solvers.sparse_search import Search, Selection, Selector, Stage
-from widemargin.validation import check_integer, check_number
+from widemargin.validation import check_integer, check_number, draw_seed
 
 #: With ``n_basis="auto"``: the largest size looked at.
 AUTO_SIZE = 100
@@ -251,31 +255,40 @@ class ProjectedSVC(BasisClassifier):
         check_number("tol", self.tol, above=0)
         check_integer("max_iter", self.max_iter, low=1)
         check_number("max_time", self.max_time, above=0, optional=True)
-        if not (isinstance(self.n_basis, str) or _is_count_or_share(self.n_basis)):
+        if not (isinstance(self.n_basis, str) or is_count_or_share(self.n_basis)):
             raise ValueError(
                 f"n_basis: {self.n_basis!r} is not allowed; give a positive number of vectors, a "
                 "share of the rows between 0 and 1, an amount such as '4 kB', or 'auto'"
             )
-        if self.candidates != "all" and not _is_count_or_share(self.candidates):
+        if self.candidates != "all" and not is_count_or_share(self.candidates):
             raise ValueError(
                 f"candidates: {self.candidates!r} is not allowed; give 'all', a positive number, or a "
                 "share of the rows between 0 and 1"
             )
 
     def _select(self, problem: Problem, kernel: Kernel) -> list[Selection]:
-        self._deadline = None if self.max_time is None else time.time() + self.max_time
-        self.__dict__.pop("auto_path_", None)
-        seed = self._draw_seed()
+        if hasattr(self, "auto_path_"):
+            del self.auto_path_
+        search = Search(
+            n_basis=AUTO_SIZE,
+            n_candidates=None,
+            refine=self.refine,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            deadline=None if self.max_time is None else time.time() + self.max_time,
+            max_bytes=parse_bytes(self.memory),
+            seed=draw_seed(self.random_state),
+        )
         if isinstance(self.n_basis, str) and self.n_basis == "auto":
-            size = self._find_size(problem, kernel, seed)
+            size = self._find_size(problem, kernel, replace(search, refine=False))
         else:
             size = self._count_basis(problem)
-        return self._search(problem, kernel, size, refine=self.refine, seed=seed)
+        return self._search(problem, kernel, replace(search, n_basis=size))
 
     def _count_basis(self, problem: Problem) -> int:
         """Basis vectors of each problem that the parameter asks for."""
         if not isinstance(self.n_basis, str):
-            return _count(self.n_basis, len(problem.labels))
+            return count_rows(self.n_basis, len(problem.labels))
         budget = parse_bytes(self.n_basis, name="n_basis")
         n_functions = 1 if len(problem.classes) == 2 else len(problem.classes)
         n_bases, n_coefs = (1, n_functions) if self.shared_basis else (n_functions, 1)
@@ -288,83 +301,68 @@ class ProjectedSVC(BasisClassifier):
             )
         return size
 
-    def _find_size(self, problem: Problem, kernel: Kernel, seed: int) -> int:
+    def _find_size(self, problem: Problem, kernel: Kernel, search: Search) -> int:
         """Smallest basis that rows held out do not tell from the best."""
         n_folds = min(AUTO_FOLDS, int(np.bincount(problem.labels).min()))
         if n_folds < 2:
             raise ValueError(
                 "n_basis: 'auto' holds rows out and needs at least two of every class; give a number"
             )
-        folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
-        parts, n_judged = [], 0
+        folds = StratifiedKFold(n_folds, shuffle=True, random_state=search.seed)
+        rights, objectives, rows = [], [], np.empty(0, np.intp)
         for kept, held_out in folds.split(problem.labels, problem.labels):
-            parts.append(self._judge_sizes(problem, kernel, kept, held_out, seed))
-            n_judged += len(held_out)
-            if n_judged >= AUTO_ROWS:
+            right, objective = self._judge_sizes(problem, kernel, kept, held_out, search)
+            # A basis that stopped growing stays as it is.
+            at = np.minimum(np.arange(search.n_basis), len(right) - 1)
+            rights.append(right[at])
+            objectives.append(objective[at])
+            rows = np.append(rows, held_out)
+            if len(rows) >= AUTO_ROWS:
                 break
-        n_sizes = max(len(part[0]) for part in parts)
-        # A basis that stopped growing stays as it is.
-        right, objective, weights = (
-            [part[0][np.minimum(np.arange(n_sizes), len(part[0]) - 1)] for part in parts],
-            [part[1][np.minimum(np.arange(n_sizes), len(part[1]) - 1)] for part in parts],
-            np.concatenate([part[2] for part in parts]),
-        )
-        size, accuracies = _find_knee(np.hstack(right), weights / weights.sum())
+        weights = problem.sample_weights[rows]
+        size, accuracies = _find_knee(np.hstack(rights), weights / weights.sum())
+        points = zip(np.mean(objectives, axis=0), accuracies, strict=True)
         self.auto_path_ = [
-            PathPoint(number, float(value), float(accuracy))
-            for number, (value, accuracy) in enumerate(
-                zip(np.mean(objective, axis=0), accuracies, strict=True), start=1
-            )
+            PathPoint(number, float(objective), float(accuracy))
+            for number, (objective, accuracy) in enumerate(points, start=1)
         ]
         return size
 
     def _judge_sizes(
-        self, problem: Problem, kernel: Kernel, kept: Index, held_out: Index, seed: int
-    ) -> tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[np.float64]]:
-        """Which rows held out are right at every size, the objectives, and the weights of the rows."""
-        part = Problem(
-            problem.X[kept], problem.labels[kept], problem.classes,
-            problem.sample_weights[kept], problem.weights[kept], problem.kept[kept],
+        self, problem: Problem, kernel: Kernel, kept: Index, held_out: Index, search: Search
+    ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+        """Which rows held out are right at every size, and the objectives."""
+        part = replace(
+            problem, X=problem.X[kept], labels=problem.labels[kept], kept=problem.kept[kept],
+            sample_weights=problem.sample_weights[kept], weights=problem.weights[kept],
         )  # fmt: skip
-        selections = self._search(part, kernel, min(AUTO_SIZE, len(kept)), refine=False, seed=seed)
-        path = _make_path(part, kernel, selections)
-        decisions = path.decide(
-            problem.X[held_out], max_bytes=parse_bytes(self.memory), n_jobs=self.n_jobs
-        )
+        path = _make_path(part, kernel, self._search(part, kernel, search))
+        decisions = path.decide(problem.X[held_out], max_bytes=search.max_bytes, n_jobs=self.n_jobs)
         is_binary = len(problem.classes) == 2
         found = [d[:, 0] >= 0 if is_binary else d.argmax(axis=1) for d in decisions]
-        right = np.array(found) == problem.labels[held_out]
-        return right, path.objective.sum(axis=1), problem.sample_weights[held_out]
+        return np.array(found) == problem.labels[held_out], path.objective.sum(axis=1)
 
-    def _search(
-        self, problem: Problem, kernel: Kernel, size: int, *, refine: bool, seed: int
-    ) -> list[Selection]:
+    def _search(self, problem: Problem, kernel: Kernel, search: Search) -> list[Selection]:
         """Choose the bases of all problems."""
         n = len(problem.labels)
         everyone = isinstance(self.candidates, str)
-        search = Search(
-            n_basis=min(size, n),
-            n_candidates=None if everyone else _count(self.candidates, n),
-            refine=refine,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            deadline=self._deadline,
-            max_bytes=parse_bytes(self.memory),
-            seed=seed,
-        )
+        if not everyone:
+            search = replace(search, n_candidates=count_rows(self.candidates, n))
         questions = [sub.y for sub in split_classes(problem)]
         groups = [questions] if self.shared_basis else [[y] for y in questions]
         line = BasisLine(len(groups), self.verbose) if self.verbose else None
         selections = []
         with open_workers(self.n_jobs) as workers:
-            data = Data(kernel, problem.X, workers)
-            source = Source(data, np.arange(n), search.max_bytes) if everyone else None
-            values = None if everyone else RowValues(data, search.max_bytes)
+            rows = self._read_rows(problem, kernel, workers)
+            pool = (
+                HeldCandidates(rows, np.arange(n), search.max_bytes)
+                if everyone
+                else RowValues(rows, search.max_bytes)
+            )
             for number, group in enumerate(groups):
-                columns = Columns(data)
+                columns = Columns(rows)
                 machines = [Machine(columns, y, self.C * problem.weights) for y in group]
-                show = self._listener(line, number)
-                selector = Selector(columns, machines, search, source, values, show)
+                selector = Selector(columns, machines, search, pool, self._listener(line, number))
                 selections.append(selector.run())
         if line:
             line.close()
@@ -384,9 +382,9 @@ class ProjectedSVC(BasisClassifier):
 
         return listen
 
-    def _keep(self, problem: Problem, kernel: Kernel, selections: list[Selection]) -> None:
-        super()._keep(problem, kernel, selections)
-        self._path = _make_path(problem, kernel, selections)
+    def _keep(self, problem: Problem, selections: list[Selection]) -> None:
+        super()._keep(problem, selections)
+        self._path = _make_path(problem, self.kernel_, selections)
         self._requested = max(s.n_requested for s in selections)
 
     def _advice(self) -> str | None:
@@ -411,17 +409,6 @@ def _find_knee(
     best = int(np.argmax(accuracies))
     errors = np.sqrt((right != right[best]) @ np.square(weights))
     return int(np.argmax(accuracies >= accuracies[best] - errors)) + 1, accuracies
-
-
-def _is_count_or_share(value: Any) -> bool:
-    if isinstance(value, bool) or not isinstance(value, Real):
-        return False
-    return int(value) > 0 if isinstance(value, Integral) else 0 < float(value) < 1
-
-
-def _count(value: Any, n: int) -> int:
-    """A number of rows given as such or as a share."""
-    return int(value) if isinstance(value, Integral) else max(1, round(float(value) * n))
 
 
 def _make_path(problem: Problem, kernel: Kernel, selections: list[Selection]) -> BasisPath:

@@ -19,7 +19,7 @@ from widemargin.solvers.stochastic import (
     stochastic_coefs,
     stochastic_pass,
 )
-from widemargin.validation import check_number, validate_partial
+from widemargin.validation import check_number, draw_seed, validate_partial
 
 #: Passes of stochastic descent before the change of the coefficients is looked at.
 MIN_PASSES = 5
@@ -79,7 +79,7 @@ class StochasticClassifier(HistogramClassifier):
         # Steps get shorter all the time: these must not undo what others have learned.
         state.n_steps = self.t_
         self.n_seen_ += len(problem.labels)
-        order = np.random.default_rng(self._draw_seed()).permutation(len(problem.labels))
+        order = np.random.default_rng(draw_seed(self.random_state)).permutation(len(problem.labels))
         self._step(problem, data, state, order, self.n_seen_)
         self._finish(data, state)
         self.n_iter_, self.stop_reason_, self.violation_ = 1, "converged", 0.0
@@ -100,7 +100,7 @@ class StochasticClassifier(HistogramClassifier):
         check_number("eta0", self.eta0, above=0)
 
     def _fit_stochastic(self, problem: Problem, data: Represented) -> None:
-        rng = np.random.default_rng(self._draw_seed())
+        rng = np.random.default_rng(draw_seed(self.random_state))
         state = start_stochastic(data.rows, len(asked_classes(problem)))
         before = state.coef.copy()
         self.stop_reason_, self.n_iter_, change = "max_iter", 0, np.inf

@@ -32,8 +32,10 @@ __all__ = [
     "PowerMean",
     "Precomputed",
     "Sigmoid",
+    "is_precomputed",
     "is_small",
     "make_kernel",
+    "needs_nonnegative",
 ]
 
 #: Kernel classes by the name that estimators take.
@@ -44,6 +46,17 @@ KERNELS: dict[str, type[Kernel]] = {
         JensenShannon, Precomputed,
     )
 }  # fmt: skip
+
+
+def needs_nonnegative(kernel: Any) -> bool:
+    """Whether a kernel, given as estimators take it, is for histograms only."""
+    known = KERNELS.get(kernel) if isinstance(kernel, str) else kernel
+    return bool(getattr(known, "needs_nonnegative", False))
+
+
+def is_precomputed(kernel: Any) -> bool:
+    """Whether a kernel, given as estimators take it, is a matrix computed before."""
+    return isinstance(kernel, Precomputed) or (isinstance(kernel, str) and kernel == "precomputed")
 
 
 def make_kernel(kernel: str | Kernel | Callable[[Any, Any], Any], **params: float) -> Kernel:

@@ -20,7 +20,7 @@ from scipy.linalg import solve_triangular
 from widemargin.kernels import Index
 from widemargin.parallel import Workers
 from widemargin.solvers.sparse_fast import add_rows
-from widemargin.solvers.sparse_machine import Data, FloatArray, Machine, inverse_diagonal
+from widemargin.solvers.sparse_machine import FloatArray, KernelRows, Machine, inverse_diagonal
 
 #: Kernel values between candidates and rows are held in float64 for up to so many rows, if computing
 #: them so takes at most `EXACT_PRODUCTS` multiplications.
@@ -48,16 +48,15 @@ class RowValues:
 
     Parameters
     ----------
-    data : Data
+    data : KernelRows
         The rows.
     max_bytes : int
         Bytes that held values may take.
     """
 
-    def __init__(self, data: Data, max_bytes: int) -> None:
+    def __init__(self, data: KernelRows, max_bytes: int) -> None:
         n = len(data)
         self.data = data
-        self.diag = data.kernel.diag(data.points)
         self._known = np.zeros(n, bool)
         is_held = n <= HELD_ROWS and 4 * n * n <= max_bytes
         self._held = np.empty((n, n), np.float32) if is_held else None
@@ -76,37 +75,37 @@ class RowValues:
         return self.data.block(np.arange(len(self.data)), self.data.workers, rows)
 
 
-class Source:
-    """Kernel values between all rows and some candidates, held if that is affordable.
+class HeldCandidates:
+    """Candidates of all choices; kernel values between them and all rows are held if affordable.
 
     Parameters
     ----------
-    data : Data
+    data : KernelRows
         The rows.
-    candidates : ndarray of shape (n_candidates,)
+    rows : ndarray of shape (n_candidates,)
         Rows that are candidates.
     max_bytes : int
         Bytes that held values may take.
     """
 
-    def __init__(self, data: Data, candidates: Index, max_bytes: int) -> None:
+    def __init__(self, data: KernelRows, rows: Index, max_bytes: int) -> None:
         self.data = data
-        self.candidates = candidates
-        size = len(data) * len(candidates)
+        self.rows = rows
+        size = len(data) * len(rows)
         limit = EXACT_PRODUCTS if data.kernel.is_product else SLOW_PRODUCTS
         is_cheap = len(data) <= EXACT_ROWS and size * data.X.shape[1] <= limit
         self.is_exact = data.is_exact and is_cheap and 8 * size <= max_bytes
         self._held: NDArray[Any] | None = None
         if self.is_exact:
-            self._held = data.kernel.exact(data.X, data.X[candidates])
+            self._held = data.kernel.exact(data.X, data.X[rows])
         elif 4 * size <= max_bytes:
-            self._held = data.block(candidates, data.workers)
+            self._held = data.block(rows, data.workers)
         if self._held is not None and len(data) <= WIDE_ROWS and 12 * size <= max_bytes:
             self._held = self._held.astype(np.float64, copy=False)
         self._means = self._find_means()
         if self._held is not None:
             self._held -= self._means
-        self.diag = data.kernel.diag(data.points)[candidates]
+        self.diag = data.diag[rows]
 
     @property
     def threshold(self) -> float:
@@ -120,7 +119,7 @@ class Source:
         """Kernel between all rows and a candidate."""
         if self.is_exact and self._held is not None:
             return self._held[:, position] + self._means[position]
-        return self.data.column(int(self.candidates[position]))
+        return self.data.column(int(self.rows[position]))
 
     def sweep(
         self, weights: FloatArray, factors: Callable[[Index | slice], FloatArray], *, squares: bool
@@ -130,46 +129,47 @@ class Source:
         K is less the means of its columns. ``factors`` gives the factors of some rows. Rows of
         weight zero are left out. The result does not depend on the number of threads.
         """
-        rows = np.flatnonzero(weights)
-        n_factors = factors(rows[:0]).shape[1]
-        if self._held is not None and not squares and n_factors <= FEW_FACTORS:
-            return self._add_rows(rows, weights[rows, None] * factors(rows)), np.empty(0)
-        if self._held is None and not squares:
-            coef = weights[rows, None] * factors(rows)
-            sums = self._accumulate(rows, coef) - self._means[:, None] * coef.sum(axis=0)
-            return sums.T, np.empty(0)
-        n = len(self.candidates)
+        used = np.flatnonzero(weights)
+        n_factors = factors(used[:0]).shape[1]
+        if squares or (self._held is not None and n_factors > FEW_FACTORS):
+            return self._sweep_tiles(used, weights, factors, n_factors, squares=squares)
+        coef = weights[used, None] * factors(used)
+        sums = self._accumulate(used, coef) if self._held is None else self._add_rows(used, coef)
+        return sums, np.empty(0)
+
+    def _sweep_tiles(
+        self, used: Index, weights: FloatArray, factors: Callable[[Index | slice], FloatArray],
+        n_factors: int, *, squares: bool,
+    ) -> tuple[FloatArray, FloatArray]:  # fmt: skip
+        n = len(self.rows)
         # Zeros cost less than a copy of the rows; a row taken at random costs more than its length.
-        as_runs = self._held is not None and 3 * len(rows) > len(weights)
-        n_rows = len(weights) if as_runs else len(rows)
-        jobs = _cut(n_rows, n)
-        out, squared = np.zeros((n_factors, n)), np.zeros(n)
-        sums = [np.zeros((n_factors + squares, job[1].stop - job[1].start)) for job in jobs]
+        as_runs = self._held is not None and 3 * len(used) > len(weights)
+        jobs = _cut(len(weights) if as_runs else len(used), n)
+        sums = [np.zeros((n_factors + 1, job[1].stop - job[1].start)) for job in jobs]
 
         def work(first: int, last: int) -> None:
             for number in range(first, last):
                 span, columns = jobs[number]
                 for start in range(span.start, span.stop, TILE_ROWS):
                     part: Any = slice(start, min(start + TILE_ROWS, span.stop))
-                    part = part if as_runs else rows[part]
+                    part = part if as_runs else used[part]
                     K = self._tile(part, columns)
                     coef = (weights[part, None] * factors(part)).T.astype(K.dtype)
-                    sums[number][:n_factors] += coef @ K
+                    sums[number][:-1] += coef @ K
                     if squares:
                         sums[number][-1] += weights[part].astype(K.dtype) @ (K * K)
 
         self.data.workers.run(len(jobs), work, grain=1)
+        total = np.zeros((n_factors + 1, n))
         for (_, columns), more in zip(jobs, sums, strict=True):
-            out[:, columns] += more[:n_factors]
-            if squares:
-                squared[columns] += more[-1]
-        return out, squared
+            total[:, columns] += more
+        return total[:-1], total[-1]
 
     def _tile(self, rows: Any, columns: slice) -> NDArray[Any]:
         """Kernel between some rows and consecutive candidates."""
         if self._held is not None:
             return self._held[rows, columns]
-        tile = self.data.block(self.candidates[columns], Workers(1, None), rows)
+        tile = self.data.block(self.rows[columns], Workers(1, None), rows)
         return np.asarray(tile - self._means[columns], np.float32)
 
     def _find_means(self) -> FloatArray:
@@ -177,29 +177,31 @@ class Source:
         n = len(self.data)
         if self._held is not None:
             return self._held.mean(axis=0, dtype=np.float64)
-        return self._accumulate(np.arange(n), np.full((n, 1), 1.0 / n))[:, 0]
+        return self._multiply(np.arange(n), np.full((n, 1), 1.0 / n))[:, 0]
 
-    def _add_rows(self, rows: Index, coef: FloatArray) -> FloatArray:
+    def _add_rows(self, used: Index, coef: FloatArray) -> FloatArray:
         held = self._held
         assert held is not None
-        jobs = _cut(len(rows), held.shape[1])
+        jobs = _cut(len(used), held.shape[1])
         coef = coef.astype(held.dtype)
         out = np.zeros((len(jobs), coef.shape[1], held.shape[1]), held.dtype)
 
         def work(first: int, last: int) -> None:
             for number in range(first, last):
                 span, columns = jobs[number]
-                add_rows(held[:, columns], rows[span], coef[span], out[number, :, columns])
+                add_rows(held[:, columns], used[span], coef[span], out[number, :, columns])
 
         self.data.workers.run(len(jobs), work, grain=1)
         return out.sum(axis=0, dtype=np.float64)
 
-    def _accumulate(self, rows: Index, coef: FloatArray) -> FloatArray:
-        out = np.zeros((len(self.candidates), coef.shape[1]))
+    def _accumulate(self, used: Index, coef: FloatArray) -> FloatArray:
+        return (self._multiply(used, coef) - self._means[:, None] * coef.sum(axis=0)).T
+
+    def _multiply(self, used: Index, coef: FloatArray) -> FloatArray:
+        """Kernel between candidates and some rows, as it is, times coefficients."""
+        out = np.zeros((len(self.rows), coef.shape[1]))
         points = self.data.points
-        self.data.kernel.accumulate(
-            points, self.candidates, points, rows, coef, out, self.data.workers
-        )
+        self.data.kernel.accumulate(points, self.rows, points, used, coef, out, self.data.workers)
         return out
 
 
@@ -214,31 +216,31 @@ def _cut(n_rows: int, n_columns: int) -> list[tuple[slice, slice]]:
     ]
 
 
-class Draw:
+class DrawnCandidates:
     """Some candidates drawn for one choice, with their kernel values.
 
     Parameters
     ----------
     values : RowValues
         Kernel values of rows.
-    candidates : ndarray of shape (n_candidates,)
+    rows : ndarray of shape (n_candidates,)
         Rows that are candidates.
     """
 
-    def __init__(self, values: RowValues, candidates: Index) -> None:
+    def __init__(self, values: RowValues, rows: Index) -> None:
         self.data = values.data
-        self.candidates = candidates
-        self.diag = values.diag[candidates]
+        self.rows = rows
+        self.diag = values.data.diag[rows]
         is_wide = len(self.data) <= WIDE_ROWS
         wanted = np.float64 if is_wide else np.float32
-        self.values: NDArray[Any] = values.take(candidates).astype(wanted)
+        self.values: NDArray[Any] = values.take(rows).astype(wanted)
         # The bias makes up for the means.
         self.values -= self.values.mean(axis=1, keepdims=True, dtype=np.float64).astype(wanted)
         self.threshold = DEPENDENT_WIDE if is_wide else DEPENDENT_FLOAT32
 
     def column(self, position: int) -> FloatArray:
         """Kernel between all rows and a candidate."""
-        return self.data.column(int(self.candidates[position]))
+        return self.data.column(int(self.rows[position]))
 
 
 class Scores(ABC):
@@ -248,13 +250,13 @@ class Scores(ABC):
     ----------
     machine : Machine
         The machine.
-    source : Source or Draw
-        The candidates.
+    candidates : HeldCandidates or DrawnCandidates
+        Rows that may join the basis.
     """
 
-    def __init__(self, machine: Machine, source: Source | Draw) -> None:
+    def __init__(self, machine: Machine, candidates: HeldCandidates | DrawnCandidates) -> None:
         self.machine = machine
-        self.source = source
+        self.candidates = candidates
 
     @abstractmethod
     def _sums(self) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -289,13 +291,13 @@ class Scores(ABC):
                 gain = moved * moved / np.where(good, room, 1.0) - u[i] ** 2 / inverse_diag[i]
                 out[i - 1] = np.where(good, gain, -np.inf)
 
-        self.source.data.workers.run(len(out), score, grain=1)
+        self.candidates.data.workers.run(len(out), score, grain=1)
         return out
 
     def _relate(self) -> tuple[FloatArray, FloatArray, FloatArray, Callable[[FloatArray], Any]]:
         """Cross terms solved halfway, what is left of the diagonal, gradients, and the test (48)."""
         cross, labels, squares = self._sums()
-        cross[1:] += self.machine.columns.kernel_at(self.source.candidates).T
+        cross[1:] += self.machine.columns.kernel_at(self.candidates.rows).T
         gradient = self.machine.solution.u @ cross - labels
         factor = self.machine.factor
         half = np.empty_like(cross)
@@ -303,20 +305,20 @@ class Scores(ABC):
         def solve(i: int, j: int) -> None:
             half[:, i:j] = solve_triangular(factor, cross[:, i:j], lower=True, check_finite=False)
 
-        self.source.data.workers.run(cross.shape[1], solve)
-        whole = self.source.diag + squares
+        self.candidates.data.workers.run(cross.shape[1], solve)
+        whole = self.candidates.diag + squares
         left = whole - np.einsum("ij,ij->j", half, half)
-        least = self.source.threshold * whole
+        least = self.candidates.threshold * whole
         return half, left, gradient, lambda room: room > least
 
 
 class DrawnScores(Scores):
     """Scores of candidates that are looked at once."""
 
-    source: Draw
+    candidates: DrawnCandidates
 
     def _sums(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        machine, K = self.machine, self.source.values
+        machine, K = self.machine, self.candidates.values
         rows = np.flatnonzero(machine.support)
         # A copy of the rows pays if it is much shorter.
         parts = _pieces(rows) if 2 * len(rows) < len(machine.y) else _pieces(len(machine.y))
@@ -333,7 +335,7 @@ class DrawnScores(Scores):
                 sums[number] = weighted @ factors.astype(K.dtype)
                 squares[number] = np.einsum("ij,ij->i", weighted, K[:, part])
 
-        self.source.data.workers.run(len(parts), add, grain=1)
+        self.candidates.data.workers.run(len(parts), add, grain=1)
         total = sums.sum(axis=0).T
         return total[:-1].copy(), total[-1], squares.sum(axis=0)
 
@@ -348,11 +350,11 @@ def _pieces(rows: Any) -> list[Any]:
 class FollowedScores(Scores):
     """Scores of the same candidates again and again: the sums follow the machine's changes."""
 
-    source: Source
+    candidates: HeldCandidates
 
-    def __init__(self, machine: Machine, source: Source) -> None:
-        super().__init__(machine, source)
-        n = len(source.candidates)
+    def __init__(self, machine: Machine, candidates: HeldCandidates) -> None:
+        super().__init__(machine, candidates)
+        n = len(candidates.rows)
         self._support = np.zeros(len(machine.y), bool)
         self._bias = np.zeros(n)
         self._labels = np.zeros(n)
@@ -373,7 +375,7 @@ class FollowedScores(Scores):
         if (self._support != now).any():
             weights = np.where(self._support != now, np.where(now, cost, -cost), 0.0)
             columns = self._values_of(known)
-            sums, squares = self.source.sweep(
+            sums, squares = self.candidates.sweep(
                 weights,
                 lambda some: np.column_stack([np.ones_like(y[some]), y[some], columns(some)]),
                 squares=True,
@@ -387,7 +389,7 @@ class FollowedScores(Scores):
         fresh = [row for row in rows if row not in self._cross]
         if fresh:
             weights = np.where(now, cost, 0.0)
-            sums, _ = self.source.sweep(weights, self._values_of(fresh), squares=False)
+            sums, _ = self.candidates.sweep(weights, self._values_of(fresh), squares=False)
             self._cross |= dict(zip(fresh, sums, strict=True))
 
     def _values_of(self, basis: list[int]) -> Callable[[Index | slice], FloatArray]:

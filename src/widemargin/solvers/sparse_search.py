@@ -10,12 +10,12 @@ from scipy.linalg import solve_triangular
 
 from widemargin.solvers.sparse_machine import Columns, FloatArray, Machine
 from widemargin.solvers.sparse_scores import (
-    Draw,
+    DrawnCandidates,
     DrawnScores,
     FollowedScores,
+    HeldCandidates,
     RowValues,
     Scores,
-    Source,
 )
 
 #: Exchanges that were promised to lower J and did not, before the search ends.
@@ -136,10 +136,8 @@ class Selector:
         On these columns.
     search : Search
         What to do.
-    source : Source or None
-        Kernel values of all rows as candidates, if they are at hand.
-    values : RowValues or None
-        Kernel values of rows drawn, if some are at hand.
+    pool : HeldCandidates or RowValues
+        All candidates, or where to draw some from, as the search asks for.
     show : callable or None
         Called with the name of the stage and the present `Stage` after every change.
     """
@@ -149,8 +147,7 @@ class Selector:
         columns: Columns,
         machines: list[Machine],
         search: Search,
-        source: Source | None = None,
-        values: RowValues | None = None,
+        pool: HeldCandidates | RowValues,
         show: Callable[[str, Stage], object] | None = None,
     ) -> None:
         self.columns = columns
@@ -159,13 +156,12 @@ class Selector:
         self.show = show
         self._rng = np.random.default_rng(search.seed)
         self._n = len(machines[0].y)
+        self._values: RowValues | None = None
         self._scores: Sequence[Scores] = []
-        self._values = values
-        if search.n_candidates is None:
-            source = source or Source(columns.data, np.arange(self._n), search.max_bytes)
-            self._scores = [FollowedScores(machine, source) for machine in machines]
-        elif values is None:
-            self._values = RowValues(columns.data, search.max_bytes)
+        if isinstance(pool, RowValues):
+            self._values = pool
+        else:
+            self._scores = [FollowedScores(machine, pool) for machine in machines]
 
     def run(self) -> Selection:
         """Grow the basis (Procedures 1 to 3), then refine it (Procedure 4)."""
@@ -216,15 +212,14 @@ class Selector:
         """Add the candidate that lowers J most; False if none is independent of the basis."""
         scores = self._current_scores()
         gains = np.sum([s.gains() for s in scores], axis=0)
-        source = scores[0].source
-        candidates = source.candidates
-        gains[np.isin(candidates, self.columns.rows)] = 0.0
+        candidates = scores[0].candidates
+        gains[np.isin(candidates.rows, self.columns.rows)] = 0.0
         for at in np.argsort(-gains, kind="stable")[:MAX_REFUSALS]:
             # The first is taken even if it is worth nothing: there must be one.
             if gains[at] <= 0 and self.columns.rows:
                 break
-            row, column = int(candidates[at]), source.column(int(at))
-            if self._is_independent(row, column, self.columns.rows, source.threshold):
+            row, column = int(candidates.rows[at]), candidates.column(int(at))
+            if self._is_independent(row, column, self.columns.rows, candidates.threshold):
                 self.columns.append(row, column)
                 for machine in self.machines:
                     machine.append()
@@ -286,24 +281,25 @@ class Selector:
         """Make the exchange that lowers J most; False if none does."""
         scores = self._current_scores()
         falls = np.sum([s.exchanges() for s in scores], axis=0)
-        source = scores[0].source
-        candidates = source.candidates
-        falls[:, np.isin(candidates, self.columns.rows)] = -np.inf
+        candidates = scores[0].candidates
+        falls[:, np.isin(candidates.rows, self.columns.rows)] = -np.inf
         least = self.search.tol * self._objective
         for _ in range(MAX_REFUSALS):
             at, chosen = np.unravel_index(int(np.argmax(falls)), falls.shape)
             if falls[at, chosen] <= least:
                 return False
-            if self._try_exchange(int(at), source, int(chosen)):
+            if self._try_exchange(int(at), candidates, int(chosen)):
                 return True
             falls[at, chosen] = -np.inf
         return False
 
-    def _try_exchange(self, at: int, source: Source | Draw, chosen: int) -> bool:
+    def _try_exchange(
+        self, at: int, candidates: HeldCandidates | DrawnCandidates, chosen: int
+    ) -> bool:
         """Exchange a basis vector; undone if J, with the support set found anew, is not lower."""
-        row, column = int(source.candidates[chosen]), source.column(chosen)
+        row, column = int(candidates.rows[chosen]), candidates.column(chosen)
         others = self.columns.rows[:at] + self.columns.rows[at + 1 :]
-        if not self._is_independent(row, column, others, source.threshold):
+        if not self._is_independent(row, column, others, candidates.threshold):
             return False
         old_row, old_values = self.columns.rows[at], self.columns.values[:, at].copy()
         old_column = old_values + self.columns.means[at]
@@ -320,13 +316,13 @@ class Selector:
         return False
 
     def _current_scores(self) -> Sequence[Scores]:
-        if self.search.n_candidates is None:
+        if self._values is None:
             return self._scores
+        assert self.search.n_candidates is not None
         n_drawn = min(self.search.n_candidates, self._n)
         drawn = np.sort(self._rng.choice(self._n, n_drawn, replace=False))
-        assert self._values is not None
-        source = Draw(self._values, drawn)
-        return [DrawnScores(machine, source) for machine in self.machines]
+        candidates = DrawnCandidates(self._values, drawn)
+        return [DrawnScores(machine, candidates) for machine in self.machines]
 
     def _tell(self, stage: str) -> None:
         if self.show is not None:
