@@ -47,6 +47,25 @@ def test_it_is_a_linear_machine_on_unary_features(counts, params, n_classes, as_
     assert model.tables_.shape == (1 if n_classes == 2 else 10, 64, 17)
 
 
+@pytest.mark.parametrize("as_sparse", [False, True])
+@pytest.mark.parametrize("multi_class", ["ovr", "crammer_singer"])
+def test_indicators_have_curves_between_their_two_values(counts, multi_class, as_sparse):
+    X, y, Z = counts
+    X = X.copy()
+    X[:, ::2] = np.where(X[:, ::2] > 5, 12.0, 0.0)
+    form = sparse.csr_matrix if as_sparse else np.asarray
+    model = IntersectionSVC(C=0.01, multi_class=multi_class, **TIGHT).fit(form(X), y)
+    peer = {} if multi_class == "ovr" else {"multi_class": multi_class}
+    expected = linear(reference.unary(X, 16), y, C=0.01, **peer)
+    assert_allclose(
+        model.decision_function(form(Z)),
+        expected.decision_function(
+            reference.unary(np.where(X.max(axis=0) < Z, X.max(axis=0), Z), 16)
+        ),
+        atol=2e-5,
+    )
+
+
 def test_weights_count_as_costs(counts):
     X, y, Z = counts
     weights = np.random.default_rng(0).integers(1, 4, len(y)).astype(float)

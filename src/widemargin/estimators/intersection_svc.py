@@ -12,7 +12,7 @@ from widemargin.problem import Problem
 from widemargin.progress import show_passes
 from widemargin.solvers.additive import LinearResult, gather_results
 from widemargin.solvers.additive_fast import Rows, sum_codes
-from widemargin.solvers.coded_rows import bin_rows
+from widemargin.solvers.coded_rows import bin_rows, draw_indicators, find_indicators
 from widemargin.solvers.crammer_singer import solve_crammer_singer
 from widemargin.solvers.unary import UnaryRows, solve_primal
 from widemargin.tables.quantiser import (
@@ -171,12 +171,14 @@ class IntersectionSVC(AdditiveClassifier):
         levels = np.arange(self.quantiser_.n_bins, dtype=np.float64)
         ones = np.ones(problem.X.shape[1])
         dtype = np.float64 if at_once else self._dtype(problem)
-        rows = bin_rows(codes, offsets, levels, ones, None, dtype)
+        is_indicator = find_indicators(codes, offsets)
+        rows = bin_rows(codes, offsets, levels, ones, None, dtype, is_indicator=is_indicator)
         norms = np.empty(len(codes))
         sum_codes(rows, levels, ones, norms)
-        if at_once:
-            return self._solve_at_once(problem, rows, norms)
-        return self._descend(problem, rows, norms)
+        solve = self._solve_at_once if at_once else self._descend
+        result = solve(problem, rows, norms)
+        draw_indicators(offsets, is_indicator, result.coef)
+        return result
 
     def _solve_primal(
         self, problem: Problem, codes: Codes, offsets: NDArray[np.int64]

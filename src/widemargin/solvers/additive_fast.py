@@ -60,6 +60,9 @@ class Rows(NamedTuple):
         These numbers.
     offsets : ndarray of shape (n_features + 1,)
         Where the bins of a feature begin (BINS).
+    is_indicator : ndarray of bool, shape (n_features,)
+        Features with one code beside zero (BINS). Only that bin is kept up to date: the curve is a
+        straight line to it.
     is_whole : bool
         Whether every feature of every row has a code.
     is_symmetric : bool
@@ -81,6 +84,7 @@ class Rows(NamedTuple):
     extra_read: Any
     extra_write: Any
     offsets: Any
+    is_indicator: Any
     is_whole: bool
     is_symmetric: bool
 
@@ -236,13 +240,18 @@ def add_ramp(curves, start, length, levels, code, delta):
 
 
 @jit
-def add_bins(codes, indices, is_whole, first, last, offsets, levels, scale, delta, curves, at):
+def add_bins(
+    codes, indices, is_whole, first, last, offsets, is_indicator, levels, scale, delta, curves, at
+):
     for e in range(first, last):
         code = np.int64(codes[e])
         if code > 0:
             j = e - first if is_whole else np.int64(indices[e])
             start = offsets[j]
-            add_ramp(curves, at + start, offsets[j + 1] - start, levels, code, delta * scale[j])
+            if is_indicator[j]:
+                curves[U(at + start + code)] += delta * scale[j] * levels[U(code)]
+            else:
+                add_ramp(curves, at + start, offsets[j + 1] - start, levels, code, delta * scale[j])
 
 
 @jit
@@ -299,8 +308,8 @@ def add_row(rows, i, deltas, coef, extra_coef, row, words, table_words):
         for k in range(n_classes):
             if deltas[k] != 0.0:
                 add_bins(
-                    rows.codes, rows.indices, rows.is_whole, first, last, rows.offsets, rows.read,
-                    rows.scale, deltas[k], coef, k * size,
+                    rows.codes, rows.indices, rows.is_whole, first, last, rows.offsets,
+                    rows.is_indicator, rows.read, rows.scale, deltas[k], coef, k * size,
                 )  # fmt: skip
     elif rows.kind == DENSE:
         if not rows.is_symmetric:
@@ -542,3 +551,14 @@ def count_codes(codes, counts, weights, indptr):
     for i in range(weights.size):
         for k in range(indptr[i], indptr[i + 1]):
             counts[codes[k]] += weights[i]
+
+
+@jit
+def least_codes(codes, indices, is_whole, indptr, least):
+    """Lower ``least`` to the smallest code of every feature beside zero."""
+    for i in range(indptr.size - 1):
+        first = indptr[i]
+        for e in range(first, indptr[i + 1]):
+            j = e - first if is_whole else np.int64(indices[e])
+            if 0 < codes[e] < least[j]:
+                least[j] = codes[e]

@@ -62,6 +62,8 @@ def bin_rows(
     scale: FloatArray,
     extra: tuple[FloatArray, FloatArray] | None,
     dtype: type,
+    *,
+    is_indicator: NDArray[np.bool_] | None = None,
 ) -> Rows:
     """Rows for the intersection kernel.
 
@@ -77,11 +79,32 @@ def bin_rows(
         Factor on the kernel of each feature.
     extra, dtype
         As in `table_rows`.
+    is_indicator : ndarray of shape (n_features,), optional
+        Features of which one bin is kept up to date; see `find_indicators` and `draw_indicators`.
     """
+    given = {} if is_indicator is None else {"is_indicator": is_indicator}
     return _rows(
         kind=fast.BINS, codes=codes, rank=1, offsets=offsets, read=levels.astype(dtype),
-        scale=scale.astype(dtype), extra=extra, dtype=dtype, is_symmetric=True,
+        scale=scale.astype(dtype), extra=extra, dtype=dtype, is_symmetric=True, **given,
     )  # fmt: skip
+
+
+def find_indicators(codes: Codes, offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Features that have one code beside zero."""
+    largest = np.diff(offsets) - 1
+    least = largest.copy()
+    fast.least_codes(codes.values, codes.indices, not codes.is_sparse, codes.indptr, least)
+    return (least == largest) & (largest > 0)
+
+
+def draw_indicators(
+    offsets: NDArray[np.int64], is_indicator: NDArray[np.bool_], coef: NDArray[Any]
+) -> None:
+    """Make the curves of indicators, of which the last bin is right, straight lines, in place."""
+    feature = np.repeat(np.arange(len(is_indicator)), np.diff(offsets))
+    bins = np.flatnonzero(is_indicator[feature])
+    first, last = offsets[feature[bins]], offsets[feature[bins] + 1] - 1
+    coef[:, bins] = coef[:, last] * ((bins - first) / (last - first))
 
 
 def plain_rows(read: NDArray[Any], write: NDArray[Any] | None) -> Rows:
@@ -113,8 +136,9 @@ def _rows(
         plain_write=arrays.get("plain_write", no_floats),
         n_extra=read.shape[1], extra_read=np.ascontiguousarray(read, dtype).ravel(),
         extra_write=np.ascontiguousarray(write, dtype).ravel(),
-        offsets=arrays.get("offsets", np.empty(0, np.int64)), is_whole=not codes.is_sparse,
-        is_symmetric=is_symmetric,
+        offsets=arrays.get("offsets", np.empty(0, np.int64)),
+        is_indicator=arrays.get("is_indicator", np.zeros(codes.n_features, bool)),
+        is_whole=not codes.is_sparse, is_symmetric=is_symmetric,
     )  # fmt: skip
 
 
