@@ -1,0 +1,23 @@
+"""What the papers print: one YAML file a table in ``published/``."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+FOLDER = Path(__file__).parent / "published"
+Published = dict[str, Any]
+
+
+@cache
+def read_published(name: str) -> Published:
+    """Read a table, such as ``"dcsvm-table-3"``, or the figures of a paper, ``"dcsvm-figures"``."""
+    published: Published = yaml.safe_load((FOLDER / f"{name}.yaml").read_text())
+    return published
+
+
+def read_claim(name: str) -> str:
+    """What a paper says a figure shows; ``name`` is such as ``"dcsvm-figure-1"``."""
+    paper, _, number = name.split("-")
+    return str(read_published(f"{paper}-figures")["claim"][number])
