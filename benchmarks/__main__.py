@@ -1,4 +1,4 @@
-"""The command: ``python -m benchmarks run exact``, ``render FILE``, or a family of experiments."""
+"""The command: ``python -m benchmarks papers``, ``quick``, ``run exact`` or a family of experiments."""
 
 import argparse
 import sys
@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
 
-from benchmarks import additive, divide, experiments, projected
+from benchmarks import additive, divide, experiments, projected, quick
 from benchmarks.datasets import DATASETS
+from benchmarks.papers import command as papers
 from benchmarks.render import render_page, replace_marked
 from benchmarks.run import Plan, run_plan
 from benchmarks.settings import SOLVERS
@@ -31,6 +32,8 @@ def build_parser() -> argparse.ArgumentParser:
     add_family_parser(commands, "divide", divide)
     add_family_parser(commands, "additive", additive)
     add_family_parser(commands, "projected", projected)
+    papers.add_parser(commands)
+    quick.add_parser(commands)
     return parser
 
 

@@ -1,0 +1,126 @@
+"""``python -m benchmarks papers``: measures the tables and figures of the papers, and shows them."""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from benchmarks import experiments
+from benchmarks.papers.cells import Record, run_task
+from benchmarks.papers.plan import (
+    BUDGETS,
+    STUDIES,
+    leave_out_done,
+    make_tasks,
+    merge_tasks,
+    select_exhibits,
+)
+from benchmarks.papers.report import make_report, render_markdown
+from benchmarks.storage import append_measurement, read_measurements
+
+RESULTS = Path("benchmarks", "results", "papers.jsonl")
+PAPERS = ("dcsvm", "pmsvm", "icd", "psvm")
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser(
+        "papers", help="tables and figures of the papers beside the published numbers"
+    )
+    parser.set_defaults(command=run_command)
+    parser.add_argument("--paper", choices=PAPERS)
+    parser.add_argument("--table", help="a number, figure-NUMBER, or error-time")
+    parser.add_argument("--budget", choices=tuple(BUDGETS), default="10m")
+    parser.add_argument(
+        "--limit-seconds", type=float, help="stop a fit after; by the budget if not given"
+    )
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--render", type=Path, metavar="PAGE", help="write Markdown, run nothing")
+    parser.add_argument("--html", type=Path, metavar="PAGE", help="write HTML, run nothing")
+
+
+def run_command(options: argparse.Namespace) -> int:
+    try:
+        if options.render or options.html:
+            write_pages(options)
+        else:
+            run_exhibits(select_exhibits(options.paper, options.table), options)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+def write_pages(options: argparse.Namespace) -> None:
+    """Write what was measured as Markdown with pictures beside it, and as one page of HTML."""
+    # Matplotlib is needed for pages only.
+    from benchmarks.papers.figures import save_all
+    from benchmarks.papers.page import write_page
+
+    report = make_report(options.results)
+    if options.render:
+        pictures = save_all(report.cells, options.render.parent)
+        options.render.write_text(render_markdown(report, pictures))
+    if options.html:
+        options.html.write_text(write_page(report))
+
+
+def run_exhibits(exhibits: list[str], options: argparse.Namespace) -> None:
+    budget = BUDGETS[options.budget]
+    limit = options.limit_seconds or budget.limit_seconds
+    clock = Clock(budget.seconds)
+    run_studies(exhibits, clock)
+    run_tasks(exhibits, options, limit, clock)
+
+
+class Clock:
+    """Time that is left, and lines that say so."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+
+    def left(self) -> float:
+        return self._end - time.monotonic()
+
+    def say(self, text: str) -> None:
+        left = self.left()
+        shown = "" if left == float("inf") else f"[{max(left, 0.0) / 60:.0f} min left] "
+        print(f"{shown}{text}", file=sys.stderr, flush=True)
+
+
+def run_studies(exhibits: list[str], clock: Clock) -> None:
+    """Run the experiments that are not on file, if the time is enough."""
+    for study in dict.fromkeys(s for name in exhibits for s in STUDIES.get(name, ())):
+        if study.is_done(read_measurements(study.family.RESULTS)):
+            continue
+        if study.seconds > clock.left():
+            clock.say(f"{study.name}: left out, takes about {study.seconds:.0f} s")
+            continue
+        clock.say(study.name)
+        experiments.run_apart(study.family, (study.name,), study.family.RESULTS)
+
+
+def run_tasks(exhibits: list[str], options: argparse.Namespace, limit: float, clock: Clock) -> None:
+    """Measure the cells that are not on file, while there is time."""
+    measured = read_measurements(options.results)
+    asked = merge_tasks(t for name in exhibits for t in make_tasks(name, options.budget))
+    tasks = [leave_out_done(task, measured, limit) for task in asked]
+    tasks = [task for task in tasks if task.settings]
+    for number, task in enumerate(tasks, start=1):
+        if clock.left() <= 0:
+            clock.say(
+                f"{len(tasks) - number + 1} of {len(tasks)} methods on data sets not measured"
+            )
+            break
+        allowed = min(limit, clock.left())
+
+        def keep(record: Record, number: int = number, allowed: float = allowed) -> None:
+            append_measurement(options.results, record | {"limit_s": allowed})
+            clock.say(f"{number} of {len(tasks)}: {record['key']}: {show_outcome(record)}")
+
+        run_task(task, allowed, keep)
+
+
+def show_outcome(record: Record) -> str:
+    if "fit_s" not in record:
+        return str(record["outcome"])
+    return f"{record['fit_s']:.2f} s, {record['accuracy']:.2f} %"

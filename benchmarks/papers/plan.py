@@ -1,0 +1,172 @@
+"""What has to be measured for the tables and figures, and what fits a budget."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from types import ModuleType
+
+from benchmarks import additive, divide, projected
+from benchmarks.papers.cells import Record, Task
+from benchmarks.papers.methods import GROUPS, Options
+from benchmarks.papers.sets import SETS
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much time there is.
+
+    Attributes
+    ----------
+    seconds : float
+        After which no fit is begun.
+    limit_seconds : float
+        After which a fit is stopped.
+    rows : int
+        Training rows of a data set at most.
+    """
+
+    seconds: float
+    limit_seconds: float
+    rows: int
+
+
+BUDGETS = {
+    "10m": Budget(600.0, 10.0, 5_000),
+    "1h": Budget(3_600.0, 120.0, 50_000),
+    "full": Budget(float("inf"), 8 * 3_600.0, 10_000_000),
+}
+#: Sets that are too wide for as many rows as the others in an hour.
+FEWER_ROWS = {"1h": {"mnist": 20_000}}
+
+
+@dataclass(frozen=True)
+class Study:
+    """An experiment of a family that shows a table or figure, and what it took here."""
+
+    family: ModuleType
+    name: str
+    seconds: float
+
+    def is_done(self, measurements: list[Record]) -> bool:
+        return any(m["experiment"] == self.name for m in measurements)
+
+
+#: Large sets of the tables of DC-SVM and of the figures of error against time, quick ones first.
+LARGE_SETS = ("ijcnn1", "kddcup99", "mnist", "census", "cifar", "covtype")
+#: Settings of Tables 3 and 4 of DC-SVM, by the names there.
+DCSVM_SETTINGS: dict[str, tuple[str, Options]] = {
+    "DC-SVM (early)": ("DC-SVM", {"stop_level": 3}),
+    "DC-SVM": ("DC-SVM", {"stop_level": 0}),
+    "LIBSVM": ("LIBSVM", {}),
+    "LaSVM": ("LaSVM", {"n_epochs": 1}),
+    "CascadeSVM": ("CascadeSVM", {"max_rounds": 1}),
+    "LLSVM": ("LLSVM", {"n_landmarks": 3000}),
+    "FastFood": ("FastFood", {"n_features": 3000}),
+    "SpSVM": ("SpSVM", {"n_basis": 200}),
+    "LTPU": ("LTPU", {"n_units": 3000}),
+}
+PMSVM_METHODS = (
+    "PmSVM-LUT-chi2", "PmSVM-chi2", "fm-chi2", "PmSVM-LUT-HI", "PmSVM-HI", "fm-HI", "LIBLINEAR",
+    "LIBLINEAR (C=0.01)",
+)  # fmt: skip
+ICD_METHODS = ("ICD", "LIBSVM+HIK", "LIBLINEAR", "LIBSVM+LIN", "LIBSVM+RBF")
+
+
+def divided(name: str, seconds: float) -> Study:
+    return Study(divide, name, seconds)
+
+
+#: Experiments behind the tables and figures that are not a method on a data set.
+STUDIES: dict[str, tuple[Study, ...]] = {
+    "dcsvm-table-1": (divided("combine", 300.0),),
+    "dcsvm-table-5": (divided("grid", 1500.0), divided("grid-narrow", 1500.0)),
+    "dcsvm-table-6": (divided("covtype-exact", 400.0),),
+    "dcsvm-table-7": (divided("grid", 1500.0), divided("grid-narrow", 1500.0)),
+    "dcsvm-figure-1": (divided("bound", 60.0),),
+    "dcsvm-figure-2": (divided("support", 120.0),),
+    "dcsvm-figure-3": (divided("levels", 60.0),),
+    "dcsvm-figure-4": (divided("poly", 60.0),),
+    "pmsvm-table-5": (Study(additive, "traffic", 60.0),),
+    "pmsvm-figure-1": (Study(additive, "approximation", 20.0),),
+    "pmsvm-figure-2": (Study(additive, "approximation", 20.0),),
+    "pmsvm-figure-3": (Study(additive, "power", 120.0),),
+    "pmsvm-figure-4": (Study(additive, "approximation", 20.0),),
+    "icd-figure-1": (Study(additive, "cost", 300.0),),
+    "psvm-table-2": (Study(projected, "published", 60.0),),
+    "psvm-table-3": (Study(projected, "published", 60.0),),
+    "psvm-table-4": (Study(projected, "published", 60.0),),
+}
+
+
+def make_tasks(exhibit: str, budget: str) -> list[Task]:
+    """Fits that a table or figure needs."""
+    if exhibit in ("dcsvm-table-3", "dcsvm-table-4"):
+        wanted = ("ijcnn1", "cifar", "census", "covtype", "kddcup99", "mnist")
+        names = wanted[:4] if exhibit.endswith("3") else wanted[4:]
+        return [
+            make_task(budget, data, "kernel", method, (options,))
+            for data in names
+            for method, options in DCSVM_SETTINGS.values()
+        ]
+    if exhibit == "error-time":
+        return [
+            make_task(budget, data, "kernel", name, tuple(method.settings()))
+            for data in LARGE_SETS
+            for name, method in GROUPS["kernel"].items()
+        ]
+    return [
+        make_task(budget, data, "additive", method, ({},))
+        for data, methods in ADDITIVE_TABLES.get(exhibit, {}).items()
+        for method in methods
+    ]
+
+
+#: Data and methods of the tables of PmSVM and ICD, as far as the data can be had.
+ADDITIVE_TABLES: dict[str, dict[str, tuple[str, ...]]] = {
+    "pmsvm-table-3": {"scene15": PMSVM_METHODS, "caltech101": PMSVM_METHODS},
+    "pmsvm-table-4": {"scene15": PMSVM_METHODS, "caltech101": PMSVM_METHODS},
+    "icd-table-1": {"caltech101": ("ICD", "PWLSGD", "LIBLINEAR", "SIKMA")},
+    "icd-table-3": {"scene15": ICD_METHODS, "caltech101": ICD_METHODS},
+    "icd-table-5": {"ijcnn1-scaled": ICD_METHODS, "shuttle": ICD_METHODS},
+}
+EXHIBITS = (
+    "dcsvm-table-3", "dcsvm-table-4", *ADDITIVE_TABLES, "error-time", *STUDIES,
+)  # fmt: skip
+
+
+def make_task(
+    budget: str, data: str, group: str, method: str, settings: tuple[Options, ...]
+) -> Task:
+    most = FEWER_ROWS.get(budget, {}).get(data, BUDGETS[budget].rows)
+    return Task(data, min(most, SETS[data].rows), group, method, settings)
+
+
+def merge_tasks(tasks: Iterable[Task]) -> list[Task]:
+    """One task for each method and data set, with all settings asked for, the fastest first."""
+    merged: dict[tuple[str, int, str, str], Task] = {}
+    for task in tasks:
+        identity = (task.data, task.rows, task.group, task.method)
+        known = merged.get(identity, replace(task, settings=()))
+        asked = [*known.settings, *task.settings]
+        order = GROUPS[task.group][task.method].settings()
+        merged[identity] = replace(task, settings=tuple(o for o in order if o in asked))
+    return list(merged.values())
+
+
+def leave_out_done(task: Task, measured: list[Record], limit_seconds: float) -> Task:
+    """Leave out the settings on file, but for those that had less time than there is now."""
+    done = {m["key"] for m in measured if "fit_s" in m or m["limit_s"] >= limit_seconds}
+    return replace(task, settings=tuple(o for o in task.settings if task.key(o) not in done))
+
+
+def select_exhibits(paper: str | None, table: str | None) -> list[str]:
+    """Names of the tables and figures of a paper, or of one: ``"3"`` or ``"figure-1"``."""
+    label = f"table-{table}" if table and table.isdigit() else table
+    found = [
+        name
+        for name in EXHIBITS
+        if (paper is None or name.startswith(f"{paper}-"))
+        and (label is None or name.endswith(f"-{label}") or name == label)
+    ]
+    if not found:
+        raise ValueError(f"no table or figure {table!r} of {paper or 'any paper'} is measured here")
+    return found

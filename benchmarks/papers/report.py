@@ -1,0 +1,115 @@
+"""Everything measured for the papers, ready to be shown, and its Markdown page."""
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.experiments import render_rows
+from benchmarks.papers.cells import Record
+from benchmarks.papers.claims import CLAIMS, show_figure
+from benchmarks.papers.tables import STUDY_TABLES, Shown, show_cells, show_study
+from benchmarks.storage import read_measurements
+
+PAPERS = {
+    "dcsvm": "DC-SVM: divide and conquer",
+    "pmsvm": "PmSVM: power mean kernels",
+    "icd": "ICD: histogram intersection kernel",
+    "psvm": "PSVM: sparse machines",
+}
+#: All that is shown, in order.
+SHOWN = (
+    *(f"dcsvm-table-{n}" for n in (1, 3, 4, 5, 6, 7)), *(f"dcsvm-figure-{n}" for n in (1, 2, 3, 4)),
+    *(f"pmsvm-table-{n}" for n in (3, 4, 5)), *(f"pmsvm-figure-{n}" for n in (1, 2, 3, 4)),
+    *(f"icd-table-{n}" for n in (1, 2, 3, 5)), "icd-figure-1",
+    *(f"psvm-table-{n}" for n in (2, 3, 4)),
+)  # fmt: skip
+#: Verdicts begin with one of these.
+VERDICTS = ("reproduced", "better", "worse", "not comparable", "not run", "not reproduced")
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was measured.
+
+    Attributes
+    ----------
+    cells : list of dict
+        Fits of methods on data sets, the last of each kind.
+    shown : list of Shown
+        Tables and figures beside the published numbers.
+    machine : dict
+        What the last fit was measured with.
+    """
+
+    cells: list[Record]
+    shown: list[Shown]
+    machine: Record
+
+
+def make_report(results: Path) -> Report:
+    """Read the measurements and compare them with the papers."""
+    cells = list({record["key"]: record for record in read_measurements(results)}.values())
+    if not cells:
+        raise ValueError(f"{results} has no measurements; run `python -m benchmarks papers` first")
+    return Report(cells, [show(name, cells) for name in SHOWN], cells[-1]["machine"])
+
+
+def show(name: str, cells: list[Record]) -> Shown:
+    if name in CLAIMS:
+        return show_figure(name)
+    return show_study(name) if name in STUDY_TABLES else show_cells(name, cells)
+
+
+def count_verdicts(shown: Shown) -> Counter[str]:
+    """How many rows have each verdict; a figure has one for all."""
+    statements = [str(row["verdict"]) for row in shown.rows if "verdict" in row]
+    if not statements:
+        statements = [n.removeprefix("Verdict: ") for n in shown.notes if n.startswith("Verdict: ")]
+    return Counter(
+        max((v for v in VERDICTS if s.startswith(v)), key=len, default=s) for s in statements
+    )
+
+
+def describe_counts(shown: Shown) -> str:
+    return ", ".join(f"{n} {verdict}" for verdict, n in count_verdicts(shown).most_common())
+
+
+def name_exhibit(name: str) -> str:
+    """``"dcsvm-table-3"`` as ``"Table 3"``."""
+    _, kind, number = name.split("-")
+    return f"{kind.capitalize()} {number}"
+
+
+def describe_machine(machine: Record) -> str:
+    return f"{machine['cpu']}, commit {machine['commit']}, {machine['date'][:10]}"
+
+
+def render_markdown(report: Report, pictures: list[Path]) -> str:
+    """The page of all tables and figures."""
+    parts = ["# The papers' tables, measured", "", INTRODUCTION, "", "## Error against time", ""]
+    parts += [f"![{path.stem}]({path.name})" for path in pictures]
+    for paper, title in PAPERS.items():
+        parts += ["", f"## {title}"]
+        for shown in report.shown:
+            if shown.name.startswith(paper):
+                parts += render_shown(shown, report.machine)
+    return "\n".join(parts) + "\n"
+
+
+def render_shown(shown: Shown, machine: Record) -> list[str]:
+    lines = ["", f"### {name_exhibit(shown.name)}: {shown.title}", "", f"{shown.reference}."]
+    if count_verdicts(shown):
+        lines += ["", f"In short: {describe_counts(shown)}."]
+    lines += ["", *(render_rows(shown.rows) if shown.rows else ["Nothing was measured."]), ""]
+    lines += [f"- {note}" for note in shown.notes]
+    return [*lines, "", f"{describe_machine(shown.machine or machine)}."]
+
+
+INTRODUCTION = """\
+Measured by `python -m benchmarks papers` and set beside the published numbers. Verdicts are about
+test accuracy where a table has it: "reproduced" means a difference of at most two standard errors of
+the test set and half a unit of the last printed digit. Tables of times alone are judged by the speed
+relative to one method of the table, within a factor of 1.5, because machines differ. "Not
+comparable" says why. Methods of others are our own implementations in `widemargin.baselines`, but
+for LIBSVM and LIBLINEAR, which are scikit-learn's. LIBSVM has an intercept and one thread; ours and
+the other comparators have two threads, but in the tables of PmSVM and ICD one."""

@@ -1,0 +1,74 @@
+"""Fits of one method on one data set: ``python -m benchmarks.papers.worker TASK``.
+
+The task is JSON: ``{"data": ..., "rows": ..., "group": ..., "method": ..., "settings": [...]}``.
+For each setting a line of JSON goes to standard output as soon as it is measured, so that none is
+lost when a later one takes too long.
+"""
+
+import gc
+import json
+import sys
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+
+from benchmarks.papers.methods import GROUPS, Method, Options
+from benchmarks.papers.sets import load_set
+from benchmarks.records import BenchmarkData
+from benchmarks.worker import read_peak_rss, select_rows, touch_memory
+
+#: Rows on which everything is compiled before it is timed.
+WARM_UP_ROWS = (600, 3000)
+
+
+def main(task: dict[str, Any]) -> None:
+    warnings.simplefilter("ignore")
+    data = load_set(task["data"], task["rows"])
+    method = GROUPS[task["group"]][task["method"]]
+    warm_up(method, data, task["settings"][0])
+    print(json.dumps({"ready": True}), flush=True)
+    for options in task["settings"]:
+        print(json.dumps(measure(method, data, options)), flush=True)
+
+
+def warm_up(method: Method, data: BenchmarkData, options: Options) -> None:
+    """Fit on a few rows, so that compiling is not timed."""
+    for n_rows in WARM_UP_ROWS:
+        rows = select_rows(data.y_train, n_rows)
+        model = method.make(data.params, options).fit(data.X_train[rows], data.y_train[rows])
+        model.predict(data.X_test[:100])
+
+
+def measure(method: Method, data: BenchmarkData, options: Options) -> dict[str, Any]:
+    """Seconds to fit and to predict, accuracy, and the size of the model."""
+    model = method.make(data.params, options)
+    gc.collect()
+    touch_memory()
+    began = time.perf_counter()
+    model.fit(data.X_train, data.y_train)
+    fitted = time.perf_counter()
+    predicted = model.predict(data.X_test)
+    done = time.perf_counter()
+    return {
+        "options": options,
+        "n_train": len(data.y_train),
+        "n_test": len(data.y_test),
+        "fit_s": fitted - began,
+        "predict_s": done - fitted,
+        "accuracy": 100.0 * float(np.mean(predicted == data.y_test)),
+        "n_vectors": count_vectors(model),
+        "peak_gb": read_peak_rss() / 1e9,
+    }
+
+
+def count_vectors(model: Any) -> int | None:
+    """Support or basis vectors, if the model has any."""
+    if hasattr(model, "support_"):
+        return len(model.support_)
+    return int(np.sum(model.n_basis_)) if hasattr(model, "n_basis_") else None
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

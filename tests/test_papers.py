@@ -1,0 +1,311 @@
+"""The tables of the papers: what is measured for them, and what is said about it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("yaml")
+pytest.importorskip("matplotlib")
+
+# The harness is not installed with the package.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.__main__ import main
+from benchmarks.papers import cells, command, sets, tables
+from benchmarks.papers.cells import Answers, Task, run_task
+from benchmarks.papers.claims import CLAIMS, TITLES, judge_anchors, judge_bound
+from benchmarks.papers.figures import draw_all, group_curves, to_svg
+from benchmarks.papers.methods import GROUPS
+from benchmarks.papers.plan import (
+    BUDGETS,
+    DCSVM_SETTINGS,
+    EXHIBITS,
+    STUDIES,
+    leave_out_done,
+    make_tasks,
+    merge_tasks,
+    select_exhibits,
+)
+from benchmarks.papers.published import FOLDER, read_published
+from benchmarks.papers.report import SHOWN, count_verdicts, make_report, render_markdown
+from benchmarks.papers.verdicts import find_difference, judge_accuracy, judge_speed
+from benchmarks.storage import append_measurement, read_measurements
+
+MACHINE = {"cpu": "a chip", "commit": "abc", "date": "2020-01-02T03:04:05"}
+TABLES = sorted(path.stem for path in FOLDER.glob("*-table-*.yaml"))
+
+
+def record(data="ijcnn1", method="LIBSVM", rows=49_990, group="kernel", **more):
+    options = more.pop("options", {})
+    task = Task(data, rows, group, method, (options,))
+    measured = {"fit_s": 10.0, "predict_s": 1.0, "accuracy": 98.7, "n_test": 91_701,
+                "n_vectors": 3, "peak_gb": 1.0}  # fmt: skip
+    if "outcome" in more:
+        measured = {}
+    return {"key": task.key(options), "data": data, "rows": rows, "group": group, "method": method,
+            "options": options, "limit_s": 100.0, "machine": MACHINE, **measured, **more}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("here", "paper", "n_test", "expected"),
+    [
+        (98.69, 98.69, 91_701, "reproduced"),
+        (98.60, 98.69, 91_701, "reproduced"),
+        (98.40, 98.69, 91_701, "worse"),
+        (98.90, 98.69, 91_701, "better"),
+        (70.6, 91.2, 34, "worse"),
+        (88.2, 91.2, 34, "reproduced"),
+        (99.0, 100.0, 1000, "worse"),
+    ],
+)
+def test_accuracies_agree_within_two_standard_errors(here, paper, n_test, expected):
+    assert judge_accuracy(here, paper, n_test) == expected
+
+
+def test_speeds_agree_within_a_factor():
+    assert judge_speed(10.0, 9.0) == "reproduced"
+    assert judge_speed(20.0, 9.0) == "better"
+    assert judge_speed(5.0, 9.0) == "worse"
+
+
+def test_other_data_or_fewer_rows_are_not_comparable():
+    assert find_difference("", 100, 100) == ""
+    assert find_difference("", 100, None) == ""
+    assert find_difference("", 100, 2000) == "100 of 2,000 rows"
+    assert find_difference("other words", 100, 100) == "other words"
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_published_tables_are_whole(name):
+    published = read_published(name)
+    assert list(published) == ["paper", "table", "title", "reference", "settings", "rows", "notes"]
+    assert f"{published['paper']}-table-{published['table']}" == name
+    for row in published["rows"]:
+        accuracy = row.get("accuracy", 50.0)
+        assert 0.0 < accuracy <= 100.0
+        assert row.get("fit_s", 1.0) > 0.0
+
+
+def test_published_tables_add_up():
+    grid = read_published("dcsvm-table-7")["rows"]
+    assert len(grid) == 4 * 25
+    totals = {r["method"]: r["total_s"] for r in read_published("dcsvm-table-5")["rows"]
+              if r["dataset"] == "ijcnn1"}  # fmt: skip
+    for method, total in totals.items():
+        assert sum(r["fit_s"] for r in grid if r["method"] == method) == pytest.approx(
+            total, rel=0.03
+        )
+
+
+def test_every_method_of_the_tables_is_known():
+    for name in ("dcsvm-table-3", "dcsvm-table-4"):
+        methods = {row["method"] for row in read_published(name)["rows"]}
+        assert methods == set(DCSVM_SETTINGS)
+    for method, options in DCSVM_SETTINGS.values():
+        assert options in GROUPS["kernel"][method].settings()
+
+
+@pytest.mark.parametrize("exhibit", EXHIBITS)
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_every_exhibit_has_something_to_measure(exhibit, budget):
+    tasks = make_tasks(exhibit, budget)
+    assert bool(tasks) != (exhibit in STUDIES)
+    for task in tasks:
+        assert task.rows <= min(sets.SETS[task.data].rows, BUDGETS[budget].rows)
+        assert all(o in GROUPS[task.group][task.method].settings() for o in task.settings)
+
+
+def test_tasks_are_merged_with_the_fastest_setting_first():
+    asked = [
+        Task("ijcnn1", 10, "kernel", "LLSVM", ({"n_landmarks": 3000},)),
+        Task("ijcnn1", 10, "kernel", "LLSVM", ({"n_landmarks": 30}, {"n_landmarks": 3000})),
+        Task("ijcnn1", 20, "kernel", "LLSVM", ({"n_landmarks": 30},)),
+    ]
+    first, second = merge_tasks(asked)
+    assert first.settings == ({"n_landmarks": 30}, {"n_landmarks": 3000})
+    assert second.rows == 20
+
+
+def test_what_is_on_file_is_not_measured_again():
+    task = Task("ijcnn1", 10, "kernel", "LLSVM", ({"n_landmarks": 30}, {"n_landmarks": 100}))
+    done = record(method="LLSVM", rows=10, options={"n_landmarks": 30})
+    stopped = record(method="LLSVM", rows=10, options={"n_landmarks": 100}, outcome="took over 9 s")
+    assert leave_out_done(task, [done], 100.0).settings == ({"n_landmarks": 100},)
+    assert leave_out_done(task, [done, stopped], 100.0).settings == ()
+    assert leave_out_done(task, [done, stopped], 1000.0).settings == ({"n_landmarks": 100},)
+
+
+@pytest.mark.parametrize(
+    ("paper", "table", "expected"),
+    [
+        ("dcsvm", "3", ["dcsvm-table-3"]),
+        ("icd", "figure-1", ["icd-figure-1"]),
+        (None, "error-time", ["error-time"]),
+        (None, None, list(EXHIBITS)),
+    ],
+)
+def test_exhibits_are_selected_by_paper_and_table(paper, table, expected):
+    assert select_exhibits(paper, table) == expected
+
+
+def test_an_unknown_table_is_refused(capsys):
+    assert main(["papers", "--paper", "psvm", "--table", "99"]) == 2
+    assert "no table or figure '99' of psvm" in capsys.readouterr().err
+
+
+def start(code):
+    return Answers(
+        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    )
+
+
+def test_answers_come_one_by_one_until_the_process_ends():
+    with start("print('{\"a\": 1}'); print('{\"a\": 2}')") as answers:
+        assert [answers.wait(20)["a"], answers.wait(20)["a"]] == [1, 2]
+        assert answers.wait(20) is None
+        assert answers.ended == "failed with code 0"
+
+
+def test_a_process_that_fails_or_is_late_is_told_apart():
+    with start("raise SystemExit(3)") as answers:
+        assert answers.wait(20) is None
+        assert answers.ended == "failed with code 3"
+    with start("import time; time.sleep(60)") as answers:
+        assert answers.wait(0.2) is None
+        assert answers.ended == "took over 0 s"
+        assert answers.wait(20) is None
+
+
+def test_slower_settings_are_not_tried_after_one_that_is_late(monkeypatch):
+    code = (
+        "import time; print('{}', flush=True); print('{\"fit_s\": 1}', flush=True); time.sleep(60)"
+    )
+    monkeypatch.setattr(cells, "start_worker", lambda task: start(code))
+    task = Task("ijcnn1", 10, "kernel", "LLSVM", tuple({"n_landmarks": n} for n in (30, 100, 300)))
+    kept = []
+    run_task(task, 1.0, kept.append)
+    assert kept[0]["fit_s"] == 1
+    assert [r.get("outcome") for r in kept] == [
+        None, "took over 1 s", "not tried: a faster setting took over 1 s",
+    ]  # fmt: skip
+
+
+def test_a_run_resumes_and_keeps_what_it_has(monkeypatch, tmp_path):
+    """End to end on generated data, with a fit that was measured before."""
+    results = tmp_path / "papers.jsonl"
+    ran = []
+
+    def fake_task(task, limit, keep):
+        ran.append(task)
+        for options in task.settings:
+            keep(record(task.data, task.method, task.rows, task.group, options=options))
+
+    monkeypatch.setattr(command, "run_task", fake_task)
+    call = ["papers", "--paper", "icd", "--table", "5", "--results", str(results)]
+    assert main(call) == 0
+    n_cells = len(read_measurements(results))
+    assert n_cells == len(ran) == 10
+    assert main(call) == 0
+    assert len(read_measurements(results)) == n_cells
+
+
+def test_a_worker_measures_a_real_fit(monkeypatch, capsys):
+    from benchmarks.papers import worker
+    from benchmarks.records import BenchmarkData
+
+    rng = np.random.default_rng(0)
+    X = rng.random((400, 3)).astype(np.float32)
+    y = np.where(X[:, 0] > 0.5, 1, -1)
+    data = BenchmarkData("made", X, y, X, y, {"C": 1.0, "gamma": 1.0})
+    monkeypatch.setattr(worker, "load_set", lambda name, rows: data)
+    monkeypatch.setattr(worker, "touch_memory", lambda: None)
+    worker.main(
+        {"data": "made", "rows": 400, "group": "kernel", "method": "LIBSVM", "settings": [{}]}
+    )
+    ready, measured = map(json.loads, capsys.readouterr().out.splitlines())
+    assert ready == {"ready": True}
+    assert measured["accuracy"] > 90.0
+    assert measured["n_vectors"] > 0
+    assert measured["n_train"] == measured["n_test"] == 400
+
+
+def test_a_table_sets_ours_beside_the_published():
+    found = [
+        record(accuracy=98.69, fit_s=10.0),
+        record(method="DC-SVM", options={"stop_level": 3}, accuracy=98.0, fit_s=0.5),
+        record(method="LaSVM", options={"n_epochs": 1}, outcome="took over 9 s"),
+        record("covtype", rows=50_000, accuracy=90.0),
+    ]
+    shown = tables.show_cells("dcsvm-table-3", found)
+    rows = {(r["data"], r["method"]): r for r in shown.rows}
+    assert rows["ijcnn1", "LIBSVM"]["verdict"] == "reproduced"
+    early = rows["ijcnn1", "DC-SVM (early)"]
+    assert early["verdict"] == "worse"
+    assert early["paper: LIBSVM / it"] == pytest.approx(115 / 12)
+    assert early["here: LIBSVM / it"] == pytest.approx(20.0)
+    assert (
+        rows["ijcnn1", "LaSVM"]["verdict"] == "not comparable: took over 9 s here, on 49,990 rows"
+    )
+    assert rows["covtype", "LIBSVM"]["verdict"] == "not comparable: 50,000 of 464,810 rows"
+    assert rows["census", "LIBSVM"]["verdict"] == "not run"
+    counts = count_verdicts(shown)
+    assert counts["reproduced"] == counts["worse"] == 1
+    assert sum(counts.values()) == 36
+
+
+def test_most_rows_are_shown_where_there_are_several():
+    few, many = record(rows=1000), record(rows=49_990)
+    assert tables.find_cell("dcsvm-table-3", "ijcnn1", "LIBSVM", [many, few]) is many
+    stopped = record(rows=49_990, outcome="took over 9 s")
+    assert tables.find_cell("dcsvm-table-3", "ijcnn1", "LIBSVM", [stopped, few]) is few
+
+
+def test_claims_are_judged_by_numbers():
+    rows = [{"table": f"{n} Chebyshev", "chi2: mean": 1.0 / n} for n in (3, 4)]
+    assert judge_anchors(rows).startswith("reproduced")
+    assert judge_anchors(rows[::-1]).startswith("not reproduced")
+    glued = "f(glued) - f(optimum)"
+    pair = [{glued: 2.0, "bound": 20.0}, {glued: 10.0, "bound": 9.0}]
+    assert "lose 5 to 5 times" in judge_bound(pair)
+    assert set(CLAIMS) == set(TITLES)
+    assert set(SHOWN) >= set(CLAIMS)
+
+
+def curves():
+    return [
+        record(method=name, options=options, fit_s=1.0 + i + j, accuracy=90.0 + i)
+        for i, (name, method) in enumerate(GROUPS["kernel"].items())
+        for j, options in enumerate(method.settings())
+    ]
+
+
+def test_figures_have_a_curve_for_every_method():
+    ((key, methods),) = group_curves(curves()).items()
+    assert key == ("ijcnn1", 49_990)
+    assert list(methods) == list(GROUPS["kernel"])
+    assert group_curves(curves()[:2]) == {}
+    (figure,) = draw_all(curves()).values()
+    text = to_svg(figure)
+    assert text.startswith("<svg")
+    assert all(name in text for name in methods)
+
+
+def test_a_report_shows_every_exhibit(tmp_path):
+    results = tmp_path / "papers.jsonl"
+    with pytest.raises(ValueError, match="run `python -m benchmarks papers` first"):
+        make_report(results)
+    for one in curves():
+        append_measurement(results, one)
+    append_measurement(results, record(accuracy=1.0))
+    append_measurement(results, record(accuracy=98.69))
+    report = make_report(results)
+    assert [shown.name for shown in report.shown] == list(SHOWN)
+    text = render_markdown(report, [Path("picture.png")])
+    assert text.count("### ") == len(SHOWN)
+    assert "![picture](picture.png)" in text
+    row = next(line for line in text.splitlines() if line.startswith("| ijcnn1 | LIBSVM |"))
+    assert "98.69" in row
