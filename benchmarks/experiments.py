@@ -76,7 +76,7 @@ def render_into(text: str, measurements: list[dict[str, Any]]) -> str:
 
 def render_rows(rows: list[Row], columns: list[str] | None = None) -> list[str]:
     """Rows as a Markdown table, of all columns or some."""
-    columns = columns or list(rows[0])
+    columns = columns or list(dict.fromkeys(name for row in rows for name in row))
     lines = ["| " + " | ".join(columns) + " |", "|" + " --- |" * len(columns)]
     return lines + ["| " + " | ".join(show(row.get(c)) for c in columns) + " |" for row in rows]
 

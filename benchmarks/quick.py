@@ -42,7 +42,6 @@ from sklearn.datasets import load_digits
 from sklearn.kernel_approximation import AdditiveChi2Sampler
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC, LinearSVC
-from threadpoolctl import threadpool_limits
 
 from benchmarks.experiments import Row, show
 from benchmarks.isolate import THREAD_VARIABLES, MeasurementError
@@ -94,8 +93,8 @@ class Contest:
         What the peer is called.
     peer : estimator
         The peer.
-    threads, peer_threads : int
-        Threads of ours and of the peer; LIBSVM and LIBLINEAR have one.
+    peer_threads : int
+        Threads of the peer; LIBSVM and LIBLINEAR have one.
     measures : tuple of str
         What is compared: "fit", "predict".
     """
@@ -104,9 +103,24 @@ class Contest:
     ours: dict[str, Any]
     peer_name: str
     peer: Any
-    threads: int
     peer_threads: int
     measures: tuple[str, ...] = ("fit",)
+
+
+@dataclass(frozen=True)
+class Family:
+    """What is measured in one process.
+
+    Attributes
+    ----------
+    contests : callable
+        Makes the contests, on this share of their rows.
+    threads : int
+        Threads of ours, and the most that any library may take.
+    """
+
+    contests: Callable[[float], Iterator[Contest]]
+    threads: int
 
 
 # Data
@@ -205,9 +219,7 @@ def contest_exact(scale: float) -> Iterator[Contest]:
     for data in (make_terrain(shrink(8000, scale), n_test), make_digits(shrink(6000, scale))):
         ours = KernelSVC(**data.params, tol=TOL, n_jobs=THREADS)
         peer = SVC(**data.params, tol=TOL, cache_size=CACHE_MEGABYTES)
-        yield Contest(
-            data, {"KernelSVC": ours}, "SVC", peer, THREADS, 1, measures=("fit", "predict")
-        )
+        yield Contest(data, {"KernelSVC": ours}, "SVC", peer, 1, measures=("fit", "predict"))
 
 
 def contest_divide(scale: float) -> Iterator[Contest]:
@@ -216,31 +228,29 @@ def contest_divide(scale: float) -> Iterator[Contest]:
     same: dict[str, Any] = {**data.params, "tol": TOL, "n_jobs": THREADS}
     ours = {"DCSVC early": DCSVC(**same, stop_level=3), "DCSVC exact": DCSVC(**same)}
     peer = KernelSVC(**same, fit_intercept=False)
-    yield Contest(data, ours, "KernelSVC", peer, THREADS, THREADS)
+    yield Contest(data, ours, "KernelSVC", peer, THREADS)
 
 
 def contest_additive(scale: float) -> Iterator[Contest]:
     """Additive kernels beside LIBLINEAR and, for the intersection, LIBSVM; one thread."""
     one: dict[str, Any] = {"n_jobs": 1, "random_state": 0}
-    n_test = shrink(5000, scale)
+    n_few, n_test = shrink(2000, scale), shrink(5000, scale)
     colours = make_histograms(
         "colours", shrink(15_000, scale), n_test, n_bins=100, n_classes=5, length=1e3, spread=0.3
     )
-    for data in (make_words(shrink(3000, scale), n_test), colours):
+    for data in (make_words(shrink(3000, scale), n_few), colours):
         peer = make_pipeline(AdditiveChi2Sampler(), LinearSVC(C=0.1, tol=0.1, random_state=0))
         ours = {"AdditiveSVC": AdditiveSVC(C=0.1, tol=0.1, **one)}
-        yield Contest(data, ours, "AdditiveChi2Sampler + LinearSVC", peer, 1, 1)
+        yield Contest(data, ours, "AdditiveChi2Sampler + LinearSVC", peer, 1)
     linear = LinearSVC(tol=0.1, random_state=0)
-    yield Contest(
-        colours, {"PowerMeanSVC": PowerMeanSVC(tol=0.1, **one)}, "LinearSVC", linear, 1, 1
-    )
+    yield Contest(colours, {"PowerMeanSVC": PowerMeanSVC(tol=0.1, **one)}, "LinearSVC", linear, 1)
     pair = make_histograms(
-        "pair", shrink(4000, scale), n_test, n_bins=100, n_classes=2, length=1e3, spread=0.2
+        "pair", shrink(4000, scale), n_few, n_bins=60, n_classes=2, length=600.0, spread=0.2
     )
-    # 100 steps of 1e-3 are as much as the whole range, 0 to 1, at C = 0.1.
+    # IntersectionSVC counts in steps of a hundredth, so that 1e-3 is 0.1 on the range 0 to 1.
     exact = SVC(C=0.1, kernel=intersect, cache_size=CACHE_MEGABYTES)
-    ours = {"IntersectionSVC": IntersectionSVC(C=1e-3, loss="hinge", **one)}
-    yield Contest(pair, ours, "SVC with its matrix", exact, 1, 1)
+    steps = IntersectionSVC(C=1e-3, loss="hinge", tol=0.1, **one)
+    yield Contest(pair, {"IntersectionSVC": steps}, "SVC with its matrix", exact, 1)
 
 
 def intersect(A: NDArray[np.float64], B: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -253,7 +263,7 @@ def contest_sparse(scale: float) -> Iterator[Contest]:
     data = make_census(shrink(2000, scale), shrink(5000, scale))
     same: dict[str, Any] = {**data.params, "n_basis": 28, "n_jobs": 1, "random_state": 0}
     peer = SpSVC(**same, n_candidates=len(data.y_train))
-    yield Contest(data, {"ProjectedSVC": ProjectedSVC(**same)}, "SpSVC on all rows", peer, 1, 1)
+    yield Contest(data, {"ProjectedSVC": ProjectedSVC(**same)}, "SpSVC on all rows", peer, 1)
 
 
 def shrink(n_rows: int, scale: float) -> int:
@@ -261,11 +271,11 @@ def shrink(n_rows: int, scale: float) -> int:
     return max(100, round(n_rows * scale))
 
 
-FAMILIES: dict[str, Callable[[float], Iterator[Contest]]] = {
-    "exact": contest_exact,
-    "divide": contest_divide,
-    "additive": contest_additive,
-    "sparse": contest_sparse,
+FAMILIES = {
+    "exact": Family(contest_exact, THREADS),
+    "divide": Family(contest_divide, THREADS),
+    "additive": Family(contest_additive, 1),
+    "sparse": Family(contest_sparse, 1),
 }
 
 
@@ -274,13 +284,14 @@ FAMILIES: dict[str, Callable[[float], Iterator[Contest]]] = {
 
 def measure_family(family: str, scale: float) -> Iterator[Row]:
     """Run all contests of a family."""
-    for contest in FAMILIES[family](scale):
-        with threadpool_limits(limits=contest.threads):
-            best = time_models(contest)
+    threads = FAMILIES[family].threads
+    for contest in FAMILIES[family].contests(scale):
+        best = time_models(contest)
         peer = best.pop(contest.peer_name)
         for name, result in best.items():
             for measure in contest.measures:
-                yield compare(contest, name, measure, result, peer)
+                row = compare(contest, name, measure, result, peer)
+                yield {**row, "threads": f"{threads} / {contest.peer_threads}"}
 
 
 def time_models(contest: Contest) -> dict[str, dict[str, float]]:
@@ -326,7 +337,6 @@ def compare(
     """One ratio, and what makes it fair."""
     return {
         "what": f"{measure}: {name} against {contest.peer_name}, {contest.data.name}",
-        "threads": f"{contest.threads} / {contest.peer_threads}",
         "ours (s)": ours[measure],
         "peer (s)": peer[measure],
         "ratio": peer[measure] / ours[measure],
@@ -349,7 +359,7 @@ def measure_apart(family: str, scale: float) -> dict[str, Any]:
     """Measure a family in a process of its own."""
     print(f"{family} ...", file=sys.stderr, flush=True)
     command = [sys.executable, "-m", "benchmarks.quick", family, str(scale)]
-    environment = os.environ | dict.fromkeys(THREAD_VARIABLES, str(THREADS))
+    environment = os.environ | dict.fromkeys(THREAD_VARIABLES, str(FAMILIES[family].threads))
     try:
         done = subprocess.run(
             command, stdout=subprocess.PIPE, env=environment, text=True, check=True,

@@ -39,13 +39,15 @@ class Task:
 def run_task(task: Task, limit_seconds: float, keep: Callable[[Record], None]) -> None:
     """Measure all settings; ``keep`` gets a record of each as soon as there is one.
 
-    A fit that takes longer than the limit is stopped, and slower settings are not tried.
+    A fit or a prediction that takes longer than the limit is stopped, and slower settings are not
+    tried.
     """
     machine = describe_machine()
     with start_worker(task) as answers:
         answers.wait(PREPARATION_SECONDS)
         was_ended = bool(answers.ended)
         for options in task.settings:
+            answers.wait(limit_seconds)  # The fit, then the prediction.
             measured = answers.wait(limit_seconds)
             outcome = f"not tried: a faster setting {answers.ended}" if was_ended else answers.ended
             was_ended = bool(answers.ended)

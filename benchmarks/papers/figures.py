@@ -18,18 +18,18 @@ from benchmarks.papers.methods import GROUPS
 #: Ours stand out; the others are told apart by their markers.
 STYLES: dict[str, tuple[str, str]] = {
     "KernelSVC": ("#0b4f9e", "o"),
-    "DC-SVM": ("#d1495b", "s"),
-    "PSVM": ("#2a9d5c", "D"),
-    "AdditiveSVC chi2": ("#8e44ad", "^"),
-    "LIBSVM": ("#222222", "*"),
-    "LIBSVM on a sample": ("#666666", "x"),
-    "CascadeSVM": ("#b08968", "v"),
-    "LaSVM": ("#9a8c98", "P"),
-    "LLSVM": ("#e09f3e", "<"),
-    "FastFood": ("#7fb7be", ">"),
-    "LTPU": ("#c9ada7", "h"),
-    "SpSVM": ("#8ab17d", "d"),
-    "LIBLINEAR": ("#adb5bd", "p"),
+    "DC-SVM": ("#c1121f", "s"),
+    "PSVM": ("#1b7f47", "D"),
+    "AdditiveSVC chi2": ("#7b2cbf", "^"),
+    "LIBSVM": ("#111111", "*"),
+    "LIBSVM on a sample": ("#555555", "X"),
+    "CascadeSVM": ("#9c6644", "v"),
+    "LaSVM": ("#d17b0f", "P"),
+    "LLSVM": ("#0f8b8d", "<"),
+    "FastFood": ("#4d7ea8", ">"),
+    "LTPU": ("#a44a8c", "h"),
+    "SpSVM": ("#6a994e", "d"),
+    "LIBLINEAR": ("#7d8597", "p"),
 }
 SETTINGS = {
     "font.size": 10,
@@ -60,7 +60,7 @@ def group_curves(records: list[Record]) -> dict[tuple[str, int], dict[str, list[
 def draw_error_time(title: str, curves: dict[str, list[Record]]) -> Any:
     """Draw one data set; returns the figure."""
     with plt.rc_context(SETTINGS):
-        figure, axes = plt.subplots(figsize=(8.6, 4.8), layout="constrained")
+        figure, axes = plt.subplots(figsize=(7.2, 5.9), layout="constrained")
         least = min(error(r) for points in curves.values() for r in points)
         for name, points in curves.items():
             draw_curve(axes, name, points)
@@ -74,10 +74,9 @@ def draw_curve(axes: Axes, name: str, points: list[Record]) -> None:
     points = sorted(points, key=lambda r: float(r["fit_s"]))
     axes.plot(
         [r["fit_s"] for r in points], [error(r) for r in points],
-        color=colour, marker=marker, label=name, linewidth=2.6 if ours else 1.2,
-        markersize=11 if marker == "*" else 7 if ours else 5.5, zorder=3 if ours else 2,
-        linestyle="-" if ours else (0, (4, 1.5)), markeredgecolor="white", markeredgewidth=0.6
-        if marker not in "xP" else 0.0,
+        color=colour, marker=marker, label=name, linewidth=2.8 if ours else 1.1,
+        markersize=13 if marker == "*" else 7.5 if ours else 6.5, zorder=3 if ours else 2,
+        linestyle="-" if ours else (0, (4, 1.5)), markeredgecolor="white", markeredgewidth=0.6,
     )  # fmt: skip
 
 
@@ -91,14 +90,16 @@ def finish_axes(axes: Axes, title: str, least: float, most: float) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
     for minor in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
         minor(FuncFormatter(lambda y, _: f"{y:.2g}"))
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0)))
     axes.yaxis.set_minor_locator(LogLocator(subs=()))
     axes.grid(True, which="major", color="#e6e6e6", linewidth=0.8)
     axes.set_axisbelow(True)
-    axes.legend(
-        loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, title="bold: widemargin",
-        alignment="left",
-    )  # fmt: skip
+    legend = axes.figure.legend(
+        loc="outside lower left", ncols=4, frameon=False, fontsize=9, columnspacing=1.4
+    )
+    for text in legend.get_texts():
+        if GROUPS["kernel"][text.get_text()].is_ours:
+            text.set_fontweight("bold")
 
 
 def error(record: Record) -> float:
@@ -117,7 +118,8 @@ def draw_all(records: list[Record]) -> dict[str, Any]:
 def to_svg(figure: Any) -> str:
     """The text of a figure as SVG, without the header of a file."""
     stream = StringIO()
-    figure.savefig(stream, format="svg", metadata={"Date": None})
+    with plt.rc_context(SETTINGS):
+        figure.savefig(stream, format="svg", metadata={"Date": None})
     text = stream.getvalue()
     return text[text.index("<svg") :]
 

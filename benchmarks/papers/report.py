@@ -24,7 +24,10 @@ SHOWN = (
     *(f"psvm-table-{n}" for n in (2, 3, 4)),
 )  # fmt: skip
 #: Verdicts begin with one of these.
-VERDICTS = ("reproduced", "better", "worse", "not comparable", "not run", "not reproduced")
+VERDICTS = (
+    "reproduced", "reproduced in part", "better", "worse", "not reproduced", "not comparable",
+    "not run",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -65,9 +68,12 @@ def count_verdicts(shown: Shown) -> Counter[str]:
     statements = [str(row["verdict"]) for row in shown.rows if "verdict" in row]
     if not statements:
         statements = [n.removeprefix("Verdict: ") for n in shown.notes if n.startswith("Verdict: ")]
-    return Counter(
-        max((v for v in VERDICTS if s.startswith(v)), key=len, default=s) for s in statements
-    )
+    return Counter(name_verdict(statement) for statement in statements)
+
+
+def name_verdict(statement: str) -> str:
+    """The verdict that a statement begins with."""
+    return max((v for v in VERDICTS if statement.startswith(v)), key=len, default=statement)
 
 
 def describe_counts(shown: Shown) -> str:

@@ -28,7 +28,7 @@ class Shown:
     notes : list of str
         Remarks.
     machine : dict or None
-        What it was measured with; None if rows differ in it or nothing was measured.
+        What the last of it was measured with; None if nothing was measured.
     """
 
     name: str
@@ -61,7 +61,9 @@ def show_cells(name: str, cells: list[Record]) -> Shown:
         for row in published["rows"]
     }
     rows = [compare_row(name, row, published, here) for row in published["rows"]]
-    return Shown(name, published["title"], published["reference"], rows, published["notes"])
+    machines = [cell["machine"] for cell in here.values() if cell]
+    last = max(machines, key=lambda machine: str(machine["date"]), default=None)
+    return Shown(name, published["title"], published["reference"], rows, published["notes"], last)
 
 
 def find_cell(name: str, dataset: str, method: str, cells: list[Record]) -> Record | None:
@@ -211,7 +213,7 @@ def show_totals(study: list[Row], published: Published) -> list[Row]:
     rows = []
     for row in published["rows"]:
         here = sums.get(row["method"]) if row["dataset"] == "ijcnn1" else None
-        verdict = "better, on a newer machine" if here and here < row["total_s"] else "not run"
+        verdict = "not comparable: another machine" if here else "not run"
         rows.append({
             "data": row["dataset"],
             "method": row["method"],
@@ -297,15 +299,16 @@ STUDY_TABLES: dict[str, Callable[[list[Row], Published], list[Row]]] = {
 
 
 def read_study(name: str) -> tuple[list[Row], Record | None]:
-    """Rows of the experiments behind a table, and what they were measured with."""
-    rows: list[Row] = []
-    machine = None
-    for study in STUDIES[name]:
-        for measured in read_measurements(study.family.RESULTS):
-            if measured["experiment"] == study.name:
-                rows += measured["rows"]
-                machine = measured["machine"]
-    return rows, machine
+    """Rows of the experiments behind a table, and what the last was measured with."""
+    names = [study.name for study in STUDIES[name]]
+    found = [
+        measured
+        for results in dict.fromkeys(study.family.RESULTS for study in STUDIES[name])
+        for measured in read_measurements(results)
+        if measured["experiment"] in names
+    ]
+    rows = [row for measured in found for row in measured["rows"]]
+    return rows, max((m["machine"] for m in found), key=lambda m: str(m["date"]), default=None)
 
 
 def show_study(name: str) -> Shown:

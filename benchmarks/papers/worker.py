@@ -1,8 +1,8 @@
 """Fits of one method on one data set: ``python -m benchmarks.papers.worker TASK``.
 
 The task is JSON: ``{"data": ..., "rows": ..., "group": ..., "method": ..., "settings": [...]}``.
-For each setting a line of JSON goes to standard output as soon as it is measured, so that none is
-lost when a later one takes too long.
+A line of JSON goes to standard output when the data are ready, and for each setting when the model
+is fitted and when it is measured, so that none is lost when a later one takes too long.
 """
 
 import gc
@@ -28,9 +28,14 @@ def main(task: dict[str, Any]) -> None:
     data = load_set(task["data"], task["rows"])
     method = GROUPS[task["group"]][task["method"]]
     warm_up(method, data, task["settings"][0])
-    print(json.dumps({"ready": True}), flush=True)
+    touch_memory()
+    say({"ready": True})
     for options in task["settings"]:
-        print(json.dumps(measure(method, data, options)), flush=True)
+        say(measure(method, data, options))
+
+
+def say(answer: dict[str, Any]) -> None:
+    print(json.dumps(answer), flush=True)
 
 
 def warm_up(method: Method, data: BenchmarkData, options: Options) -> None:
@@ -45,18 +50,19 @@ def measure(method: Method, data: BenchmarkData, options: Options) -> dict[str, 
     """Seconds to fit and to predict, accuracy, and the size of the model."""
     model = method.make(data.params, options)
     gc.collect()
-    touch_memory()
     began = time.perf_counter()
     model.fit(data.X_train, data.y_train)
-    fitted = time.perf_counter()
+    fit_seconds = time.perf_counter() - began
+    say({"fitted": True})
+    began = time.perf_counter()
     predicted = model.predict(data.X_test)
-    done = time.perf_counter()
+    predict_seconds = time.perf_counter() - began
     return {
         "options": options,
         "n_train": len(data.y_train),
         "n_test": len(data.y_test),
-        "fit_s": fitted - began,
-        "predict_s": done - fitted,
+        "fit_s": fit_seconds,
+        "predict_s": predict_seconds,
         "accuracy": 100.0 * float(np.mean(predicted == data.y_test)),
         "n_vectors": count_vectors(model),
         "peak_gb": read_peak_rss() / 1e9,
