@@ -12,7 +12,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 pytest.importorskip("matplotlib", reason="the pictures of the page need matplotlib")
 pytest.importorskip("yaml", reason="the published numbers are in YAML files")
 
-from benchmarks.papers import html, page
+from benchmarks.papers import page
+from benchmarks.papers.html import read_number
 from benchmarks.papers.report import Report, name_exhibit
 from benchmarks.papers.tables import Shown
 
@@ -196,7 +197,7 @@ def test_cells_sort_as_numbers(html):
      (float("nan"), None), ("", None), ("12 rows", None), (None, None)],
 )  # fmt: skip
 def test_numbers_are_read(value, number):
-    assert html.read_number(value) == number
+    assert read_number(value) == number
 
 
 def test_machine_is_told_where_it_differs(html):

@@ -299,7 +299,7 @@ class AdditiveSVC(StochasticClassifier):
     ) -> Represented:
         extra, dtype = constants(len(codes), self.fit_intercept), self._dtype(problem)
         if self.rank_ == 0:
-            return _Binned(self.quantiser_, codes, offsets, self._scales(), extra, dtype)
+            return Binned(self.quantiser_, codes, offsets, self._scales(), extra, dtype)
         codes = self._make_whole(problem, codes)
         encoder = BinEncoder(self.quantiser_, self._table)
         return _Tabled(encoder, codes, self._scales(), extra, dtype)
@@ -348,7 +348,7 @@ class _Tabled:
         return pad_rank(model.coef, self.rows.rank), extra
 
 
-class _Binned:
+class Binned:
     """Data as codes for the intersection kernel, with a value of each curve at each bin."""
 
     def __init__(

@@ -1,0 +1,186 @@
+"""What the linear machines on explicit features share: blocks of features, descent, prediction."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.cluster import KMeans
+from threadpoolctl import threadpool_limits
+
+from widemargin.estimators.additive_base import LinearClassifier
+from widemargin.kernels import Index, Kernel, Points, is_small
+from widemargin.models.expansion import Expansion
+from widemargin.parallel import Workers, open_workers
+from widemargin.problem import Problem
+from widemargin.solvers.coded_rows import plain_rows
+from widemargin.validation import draw_seed
+
+#: Numbers that a block of rows has at most, in features or in what they are made of.
+BLOCK_VALUES = 2**23
+#: Bytes that predictions by a kernel expansion may hold.
+DECIDE_BYTES = 2**28
+#: Rows that centres are sought among: so many, or so many for each centre if that is more.
+KMEANS_ROWS, ROWS_PER_CENTRE = 20_000, 10
+#: Passes of k-means over these rows, from rows drawn at random. With 3,000 centres a careful start
+#: takes far longer than the passes do.
+KMEANS_PASSES = 20
+
+
+class FeatureMap(ABC):
+    """A function from rows of data to vectors of a fixed width."""
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """Features of a row."""
+
+    @abstractmethod
+    def fill(self, X: Any, out: NDArray[Any], workers: Workers) -> None:
+        """Write the features of the rows of ``X`` to ``out``."""
+
+    @abstractmethod
+    def decide(
+        self, X: Any, coef: NDArray[np.float64], intercept: NDArray[np.float64], n_jobs: int | None
+    ) -> NDArray[np.float64]:
+        """Values of linear functions of the features, shape (n, n_functions)."""
+
+
+@dataclass(frozen=True)
+class KernelMap(FeatureMap):
+    """Kernel with some vectors.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The kernel.
+    vectors : ndarray or csr_matrix of shape (width, n_features)
+        The vectors.
+    """
+
+    kernel: Kernel
+    vectors: Any
+
+    @property
+    def width(self) -> int:
+        return int(self.vectors.shape[0])
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether values are computed in float64; else they have the digits of float32."""
+        return is_small(*self.vectors.shape)
+
+    @cached_property
+    def _points(self) -> Points:
+        return self.kernel.prepare(self.vectors)
+
+    def values(self, X: Any, workers: Workers) -> NDArray[Any]:
+        """Kernel between the rows of ``X`` and the vectors."""
+        if self.is_exact:
+            return self.kernel.exact(X, self.vectors)
+        queries = self.kernel.prepare(X, like=self._points)
+        values = np.empty((len(queries), self.width), np.float32)
+        self.kernel.block(
+            queries, np.arange(len(queries)), self._points, np.arange(self.width), values, workers
+        )
+        return values
+
+    def fill(self, X: Any, out: NDArray[Any], workers: Workers) -> None:
+        out[:] = self.values(X, workers)
+
+    def decide(
+        self, X: Any, coef: NDArray[np.float64], intercept: NDArray[np.float64], n_jobs: int | None
+    ) -> NDArray[np.float64]:
+        model = Expansion(self.kernel, self.vectors, np.arange(self.width), coef, intercept)
+        return model.decide(X, max_bytes=DECIDE_BYTES, n_jobs=n_jobs)
+
+
+class FeatureClassifier(LinearClassifier):
+    """Base of the linear machines on explicit features and a constant feature of one.
+
+    The machine is found by dual coordinate descent, as LIBLINEAR does.
+    """
+
+    def expand(self, X: Any) -> NDArray[Any]:
+        """Features that the machine is linear in, without the constant one.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Data.
+
+        Returns
+        -------
+        features : ndarray of shape (n_samples, n_expanded)
+            ``decision = features @ coef_.T + intercept_``.
+        """
+        X = self._check_queries(X)
+        return compute_features(self._map, X, np.float64, self.n_jobs)[:, :-1]
+
+    @abstractmethod
+    def _choose_map(self, problem: Problem, seed: int) -> FeatureMap:
+        """Features for these data."""
+
+    def _fit(self, problem: Problem) -> None:
+        self._map = self._choose_map(problem, draw_seed(self.random_state))
+        numbers = compute_features(self._map, problem.X, self._dtype(problem), self.n_jobs)
+        norms = np.einsum("ij,ij->i", numbers, numbers).astype(np.float64)
+        result = self._descend(problem, plain_rows(numbers, None), norms)
+        self.coef_ = result.coef[:, :-1].astype(np.float64)
+        self.intercept_ = result.coef[:, -1].astype(np.float64)
+
+    def _decide(self, X: Any) -> NDArray[np.float64]:
+        return self._map.decide(X, self.coef_, self.intercept_, self.n_jobs)
+
+
+def compute_features(features: FeatureMap, X: Any, dtype: type, n_jobs: int | None) -> NDArray[Any]:
+    """Features of all rows, and a last one that is one everywhere."""
+    numbers = np.empty((X.shape[0], features.width + 1), dtype)
+    with open_workers(n_jobs) as workers:
+        for rows in split_rows(X, features.width):
+            features.fill(X[rows], numbers[rows, :-1], workers)
+    numbers[:, -1] = 1.0
+    return numbers
+
+
+def split_rows(X: Any, width: int) -> Iterator[slice]:
+    """Blocks of rows whose features, and whose data if they were dense, are not too many."""
+    step = max(1, BLOCK_VALUES // max(width, X.shape[1]))
+    return (slice(start, start + step) for start in range(0, X.shape[0], step))
+
+
+def choose_centres(problem: Problem, n_centres: int, seed: int) -> Any:
+    """Centres of clusters of the rows; the distinct rows themselves if there are no more.
+
+    Equal rows count as one with their weights added up, so that weights and repetitions are the same.
+    Of many rows, some are drawn.
+    """
+    rng = np.random.default_rng(seed)
+    rows, weights = merge_rows(problem.X, problem.sample_weights, rng)
+    if len(rows) <= n_centres:
+        return problem.X[rows]
+    drawn = rng.permutation(len(rows))[: max(KMEANS_ROWS, ROWS_PER_CENTRE * n_centres)]
+    kmeans = KMeans(n_centres, init="random", n_init=1, max_iter=KMEANS_PASSES, random_state=seed)
+    # Several threads would add up their parts in any order; by one, fits are repeatable.
+    with threadpool_limits(limits=1):
+        kmeans.fit(problem.X[rows[drawn]], sample_weight=weights[drawn])
+    return kmeans.cluster_centers_
+
+
+def merge_rows(
+    X: Any, weights: NDArray[np.float64], rng: np.random.Generator
+) -> tuple[Index, NDArray[np.float64]]:
+    """One of each group of equal rows, and the weight of the group.
+
+    Rows are told apart by their scalar product with a random vector. The order of groups does not
+    depend on that of the rows.
+    """
+    direction = rng.standard_normal(X.shape[1])
+    # By sparse matrices, whose products with a row are alike wherever it stands.
+    parts = [sparse.csr_matrix(X[rows]) @ direction for rows in split_rows(X, 1)]
+    _, first, group = np.unique(np.concatenate(parts), return_index=True, return_inverse=True)
+    return first, np.bincount(group, weights).astype(np.float64)

@@ -1,0 +1,629 @@
+"""LASVM: an SVM that learns one example at a time."""
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+
+from widemargin.baselines.lasvm_fast import (
+    FREE,
+    INSERT,
+    SIZE,
+    STEPS,
+    Members,
+    Rows,
+    close_gaps,
+    run_examples,
+    run_reprocess,
+    take_line,
+)
+from widemargin.estimators.base import one_or_all
+from widemargin.estimators.rest_base import RestClassifier
+from widemargin.kernels import Index, Kernel, Points, is_precomputed, is_small, needs_nonnegative
+from widemargin.kernels.tiles_fast import store_columns
+from widemargin.memory import parse_bytes
+from widemargin.models.expansion import Expansion
+from widemargin.parallel import Workers, open_workers
+from widemargin.problem import Problem, Subproblem, split_binary, split_one_vs_rest
+from widemargin.progress import show_passes
+from widemargin.solvers.active_set import finish_exactly
+from widemargin.solvers.box_qp import FloatArray, Limits
+from widemargin.solvers.many import Task, solve_tasks
+from widemargin.validation import (
+    check_integer,
+    check_kernel_range,
+    check_nonnegative,
+    check_number,
+    draw_seed,
+    resolve_kernel,
+    validate_partial,
+)
+
+#: Examples whose kernel values are computed together.
+BLOCK = 256
+#: Slots there are room for at first; later half as many again.
+FIRST_SLOTS = 1024
+#: Share of empty slots from which members move together.
+MAX_EMPTY = 0.2
+#: Members of the set that one compiled call may visit, a fraction of a second: Ctrl-C and the time
+#: limit are attended to between calls.
+CALL_ENTRIES = 30_000_000
+#: A call of the finishing step that lowers the objective by no more than this share of it has come
+#: to the end of what float32 kernel values allow.
+IDLE_SHARE = 1e-12
+#: From best to worst; a fit of several problems reports the worst.
+STOP_REASONS = ("converged", "n_epochs", "stalled", "max_time")
+
+
+class LaSVC(RestClassifier):
+    """Online kernel SVM (LASVM).
+
+    Holds a set of examples with a coefficient, and some that may get one. Every new example joins
+    the set and moves with the member that violates the optimality conditions most with it. Then the
+    most violating pair of members moves, and members that are of no use leave. At the end, a
+    finishing step solves the problem of the set. More than two classes are learned one against the
+    rest.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Cost of an error; smaller values regularise more.
+    kernel : str, callable or Kernel, default="rbf"
+        As for `KernelSVC`, but ``"precomputed"``.
+    gamma, degree, coef0
+        Parameters of the kernel, as for `KernelSVC`. In `partial_fit`, ``gamma="scale"`` is found
+        from the data of the first call.
+    n_epochs : int, default=1
+        Passes of `fit` over the data.
+    finish : bool, default=True
+        Whether `fit` ends with the finishing step: pairs of the set move until none violates. A
+        problem of up to 200 rows is then solved exactly, with all rows.
+    tol : float, default=1e-3
+        Violation of the optimality conditions up to which a pair does not move.
+    class_weight : dict, "balanced" or None, default=None
+        Factor on C for each class.
+    memory : int or str, default="auto"
+        Bound on the kernel values held, in bytes or text such as ``"2 GB"``. Rows of the kernel
+        matrix of the set that do not fit are computed again when needed.
+    max_time : float or None, default=None
+        Seconds after which `fit` stops with the model reached so far.
+    n_jobs : int or None, default=None
+        Threads that compute kernel values; None or -1 for all cores.
+    random_state : int, RandomState or None, default=None
+        Order of the examples in `fit`. `partial_fit` takes them as they come.
+    verbose : int, default=0
+        1 for a progress line, 2 for a line every block of examples.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted.
+    support_ : ndarray of shape (n_SV,)
+        Training rows that are support vectors; after `fit` only.
+    support_vectors_ : ndarray or csr_matrix of shape (n_SV, n_features)
+        These rows.
+    n_support_ : ndarray of shape (n_classes,)
+        Number of support vectors of each class.
+    dual_coef_ : ndarray of shape (n_functions, n_SV)
+        Signed dual variables: ``decision = k(x, support_vectors_) @ dual_coef_.T + intercept_``.
+    intercept_ : ndarray of shape (n_functions,)
+        Constants.
+    objective_ : float or ndarray of shape (n_functions,)
+        Dual objective ``0.5 a'Qa - sum(a)``.
+    n_iter_ : int or ndarray of shape (n_functions,)
+        Direction searches made, in all calls.
+    stop_reason_ : str
+        ``"converged"`` if the set is solved to ``tol``; ``"n_epochs"`` if not, because no finishing
+        step was asked for; ``"max_time"``, or ``"stalled"`` when ``tol`` is finer than float32
+        kernel values allow.
+    kernel_ : Kernel
+        The kernel with all its parameters resolved.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, if the training data had any.
+
+    Notes
+    -----
+    In the paper members leave after a move of a pair only; here they leave without one too, else the
+    set would grow where nothing is left to move. Examples enter one by one from an empty set.
+
+    References
+    ----------
+    A. Bordes, S. Ertekin, J. Weston, L. Bottou, "Fast kernel classifiers with online and active
+    learning", Journal of Machine Learning Research 6, 2005.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from widemargin.baselines import LaSVC
+    >>> X, y = make_moons(2000, noise=0.1, random_state=0)
+    >>> model = LaSVC(C=10, random_state=0).fit(X[:1000], y[:1000])
+    >>> bool(model.score(X[1000:], y[1000:]) > 0.98)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        C: float = 1.0,
+        kernel: str | Kernel | Callable[[Any, Any], Any] = "rbf",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        n_epochs: int = 1,
+        finish: bool = True,
+        tol: float = 1e-3,
+        class_weight: dict[Any, float] | str | None = None,
+        memory: int | str = "auto",
+        max_time: float | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.n_epochs = n_epochs
+        self.finish = finish
+        self.tol = tol
+        self.class_weight = class_weight
+        self.memory = memory
+        self.max_time = max_time
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Take in some more examples in the order given, without the finishing step.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Data.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        classes : array-like, optional
+            All labels there will be; needed in the first call.
+        sample_weight : array-like of shape (n_samples,), optional
+            Factor on C for each row; rows of weight zero are left out.
+
+        Returns
+        -------
+        self : estimator
+            The classifier, improved.
+        """
+        self._check_params()
+        if self.class_weight == "balanced":
+            raise ValueError(
+                "class_weight: 'balanced' needs all data at once; give partial_fit a dict of weights"
+            )
+        is_first = not hasattr(self, "classes_")
+        problem = validate_partial(self, X, y, classes, sample_weight, is_first=is_first)
+        if is_first:
+            self.kernel_ = resolve_kernel(self.kernel, self.gamma, self.degree, self.coef0, problem)
+        self._check_features(problem.X)
+        if is_first:
+            self.classes_ = problem.classes
+            self._state = _State.empty(problem)
+        problem = _drop_weightless(problem)
+        self._learn(problem, [np.arange(len(problem.labels))], is_whole=False)
+        if hasattr(self, "support_"):
+            del self.support_
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = needs_nonnegative(self.kernel)
+        return tags
+
+    def _check_params(self) -> None:
+        check_number("C", self.C, above=0)
+        check_number("tol", self.tol, above=0)
+        check_number("max_time", self.max_time, above=0, optional=True)
+        check_integer("n_epochs", self.n_epochs, low=1)
+        if is_precomputed(self.kernel):
+            raise ValueError(
+                "kernel: an online machine needs a kernel that can be computed, not 'precomputed'"
+            )
+
+    def _check_features(self, X: Any) -> None:
+        check_nonnegative(self.kernel_, X, getattr(self, "feature_names_in_", None))
+
+    def _fit(self, problem: Problem) -> None:
+        self.kernel_ = resolve_kernel(self.kernel, self.gamma, self.degree, self.coef0, problem)
+        self._check_features(problem.X)
+        self._state = _State.empty(problem)
+        rng = np.random.default_rng(draw_seed(self.random_state))
+        n = len(problem.labels)
+        self._learn(problem, [rng.permutation(n) for _ in range(self.n_epochs)], is_whole=True)
+        self.support_ = problem.kept[self._state.rows[self._state.has_coef]].astype(np.int32)
+
+    def _decide(self, X: Any) -> NDArray[np.float64]:
+        return self._model.decide(X, max_bytes=parse_bytes(self.memory), n_jobs=self.n_jobs)
+
+    def _learn(self, problem: Problem, orders: list[Index], *, is_whole: bool) -> None:
+        """Take in examples, in each of the orders, and set the attributes."""
+        joined = self._state.join(problem, self.C)
+        n_old = len(joined.labels) - len(problem.labels)
+        budget = parse_bytes(self.memory)
+        plan = Plan(
+            [n_old + order for order in orders], self.tol, self.finish and is_whole,
+            None if self.max_time is None else time.perf_counter() + self.max_time,
+        )  # fmt: skip
+        points = self.kernel_.prepare(joined.X)
+        check_kernel_range(self.kernel_, self.kernel_.diag(points))
+        learned = []
+        with open_workers(self.n_jobs) as workers, show_passes(self.verbose) as show:
+            for sub, coef in zip(_questions(joined), joined.coef, strict=True):
+                machine = Machine(self.kernel_, points, sub.y, joined.upper, budget, workers)
+                machine.recall(np.flatnonzero(~np.isnan(coef)), coef)
+                outcome = machine.run(plan, show)
+                if plan.finish and is_small(*joined.X.shape):
+                    outcome = self._solve_exactly(joined, points, sub, outcome, workers)
+                learned.append(outcome)
+        self._keep(joined, learned)
+
+    def _solve_exactly(
+        self, joined: "_State", points: Points, sub: Subproblem, outcome: "Outcome",
+        workers: Workers,
+    ) -> "Outcome":  # fmt: skip
+        """The optimum of a small problem on all its rows, in float64."""
+        task = Task(sub.index, sub.y, joined.upper, np.nan_to_num(outcome.coef))
+        limits = Limits(self.tol, -1, self.max_time, parse_bytes(self.memory))
+        solve = solve_tasks(self.kernel_, points, [task], workers, intercept=True, limits=limits)
+        result = finish_exactly(
+            self.kernel_.exact(joined.X, joined.X), sub.y, joined.upper, intercept=True,
+            tol=self.tol, result=solve[0],
+        )  # fmt: skip
+        coef = np.where((result.coef == 0) & np.isnan(outcome.coef), np.nan, result.coef)
+        return Outcome(
+            coef, result.intercept, result.objective, outcome.n_iter + result.n_iter,
+            result.stop_reason,
+        )  # fmt: skip
+
+    def _keep(self, joined: "_State", learned: list["Outcome"]) -> None:
+        """Set the fitted attributes."""
+        steps = np.array([outcome.n_iter for outcome in learned]) + joined.n_iter
+        self._state = joined.keep_members(np.array([o.coef for o in learned]), steps)
+        state, used = self._state, self._state.has_coef
+        self.support_vectors_ = state.X[used]
+        self.dual_coef_ = np.ascontiguousarray(np.nan_to_num(state.coef[:, used]))
+        self.intercept_ = np.array([outcome.intercept for outcome in learned])
+        self.n_support_ = np.bincount(state.labels[used], minlength=len(self.classes_)).astype(
+            np.int32
+        )
+        self.objective_ = one_or_all([outcome.objective for outcome in learned])
+        self.n_iter_ = one_or_all([int(n) for n in steps])
+        self.stop_reason_ = max((o.stop_reason for o in learned), key=STOP_REASONS.index)
+        self.restore_model()
+
+    def restore_model(self) -> None:
+        """Make the predictor from the fitted attributes; called after setting them by hand."""
+        self._model = Expansion(
+            self.kernel_,
+            self.support_vectors_,
+            np.arange(self.support_vectors_.shape[0]),
+            self.dual_coef_,
+            self.intercept_,
+        )
+
+    def _warn_unless_converged(self) -> None:
+        advice = {
+            "max_time": f"max_time={self.max_time} s has passed; allow more time",
+            "stalled": f"tol={self.tol:g} is finer than float32 kernel values allow on these data; "
+            "scale the features or raise tol",
+        }.get(self.stop_reason_)
+        if advice:
+            warnings.warn(
+                f"LaSVC stopped before convergence: {advice}", ConvergenceWarning, stacklevel=3
+            )
+
+
+@dataclass(frozen=True)
+class _State:
+    """Examples with their coefficients: NaN where one is not in the set of a problem.
+
+    Attributes
+    ----------
+    X, labels, upper
+        Data, classes and C times weight of the examples.
+    classes : ndarray
+        The labels there are.
+    rows : ndarray of shape (n,)
+        Which of the rows joined last each one is.
+    coef : ndarray of shape (n_functions, n)
+        Signed dual variables.
+    n_iter : ndarray of shape (n_functions,)
+        Direction searches so far.
+    """
+
+    X: Any
+    labels: NDArray[np.intp]
+    upper: FloatArray
+    classes: NDArray[Any]
+    rows: Index
+    coef: FloatArray
+    n_iter: NDArray[np.intp]
+
+    @classmethod
+    def empty(cls, problem: Problem) -> "_State":
+        """No examples yet."""
+        none, n_classes = np.zeros(0, np.intp), len(problem.classes)
+        n_functions = 1 if n_classes == 2 else n_classes
+        return cls(
+            problem.X[:0], none, np.zeros(0), problem.classes, none,
+            np.zeros((n_functions, 0)), np.zeros(n_functions, np.intp),
+        )  # fmt: skip
+
+    @property
+    def has_coef(self) -> NDArray[np.bool_]:
+        """Examples that are support vectors of any problem."""
+        return np.asarray((np.nan_to_num(self.coef) != 0).any(axis=0))
+
+    def join(self, problem: Problem, C: float) -> "_State":
+        """These examples, then those of a problem."""
+        n = len(problem.labels)
+        outside = np.full((len(self.coef), n), np.nan)
+        return replace(
+            self,
+            X=_stack(self.X, problem.X),
+            labels=np.append(self.labels, problem.labels),
+            upper=np.append(self.upper, C * problem.weights),
+            rows=np.arange(len(self.labels) + n),
+            coef=np.hstack([self.coef, outside]),
+        )
+
+    def keep_members(self, coef: FloatArray, n_iter: NDArray[np.intp]) -> "_State":
+        """The examples that are in the set of any problem."""
+        inside = np.flatnonzero(~np.isnan(coef).all(axis=0))
+        return replace(
+            self, X=self.X[inside], labels=self.labels[inside], upper=self.upper[inside],
+            rows=self.rows[inside], coef=coef[:, inside], n_iter=n_iter,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to do with the examples: the order of each pass, and when to stop."""
+
+    orders: list[Index]
+    tol: float
+    finish: bool
+    deadline: float | None
+
+    @property
+    def is_late(self) -> bool:
+        """Whether time is up."""
+        return self.deadline is not None and time.perf_counter() > self.deadline
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a machine has learned; ``coef`` is NaN for rows that are not in its set."""
+
+    coef: FloatArray
+    intercept: float
+    objective: float
+    n_iter: int
+    stop_reason: str
+
+
+class Machine:
+    """LASVM of one binary problem.
+
+    Parameters
+    ----------
+    kernel, points
+        The kernel and all rows, prepared for it.
+    y : ndarray of shape (n,)
+        Labels, -1.0 or 1.0.
+    upper : ndarray of shape (n,)
+        Largest alpha of each row.
+    max_bytes : int
+        Bound on the kernel values held.
+    workers : Workers
+        Threads that compute them.
+    """
+
+    def __init__(
+        self, kernel: Kernel, points: Points, y: FloatArray, upper: FloatArray, max_bytes: int,
+        workers: Workers,
+    ) -> None:  # fmt: skip
+        self.kernel, self.points, self.workers = kernel, points, workers
+        # While the store grows there are two of them.
+        self._max_values = max_bytes // 8
+        self.rows = Rows(
+            y, np.where(y > 0, 0.0, -upper), np.where(y > 0, upper, 0.0), kernel.diag(points),
+            np.full(len(y), -1),
+        )  # fmt: skip
+        self.members = _make_members(0, 2)
+
+    def recall(self, rows: Index, coef: FloatArray) -> None:
+        """Begin with rows of the set as it was, and their coefficients."""
+        size = len(rows)
+        self._make_room(size)
+        m, everyone = self.members, np.arange(size)
+        m.counts[SIZE] = size
+        m.owner[:size], self.rows.slot_of[rows] = rows, everyone
+        m.alpha[:size] = coef[rows]
+        m.lower[:size], m.upper[:size] = self.rows.lower[rows], self.rows.upper[rows]
+        product = np.zeros((size, 1))
+        self.kernel.accumulate(
+            self.points, rows, self.points, rows, coef[rows, None], product, self.workers
+        )
+        m.gradient[:size] = self.rows.y[rows] - product[:, 0]
+        held = everyone[: len(m.store)]
+        for slot in held:
+            take_line(m, slot)
+        self._compute(rows[held], m.store)
+        m.store[held, held] = self.rows.diag[rows[held]]
+
+    def run(self, plan: Plan, show: Callable[[int, float], None] | None = None) -> Outcome:
+        """Take in the examples, finish, and say what was learned."""
+        stop_reason = "n_epochs"
+        for order in plan.orders:
+            for start in range(0, len(order), BLOCK):
+                if plan.is_late:
+                    return self._describe("max_time")
+                self._take_in(order[start : start + BLOCK], plan.tol)
+                if show:
+                    show(int(self.members.counts[STEPS]), self._find_ends()[1])
+        if plan.finish:
+            stop_reason = self._finish(plan)
+        return self._describe(stop_reason)
+
+    def _take_in(self, chosen: Index, tol: float) -> None:
+        """Process and reprocess for each of some examples."""
+        self._close_gaps(MAX_EMPTY)
+        self._make_room(len(chosen))
+        values = np.empty((len(chosen), len(self.members.alpha)), np.float32)
+        self._compute(chosen, values)
+        among = np.empty((len(chosen), len(chosen)), np.float32)
+        self.kernel.block(self.points, chosen, self.points, chosen, among, self.workers)
+        at, phase, missing = 0, INSERT, -1
+        while True:
+            at, phase, missing = run_examples(
+                self.rows, self.members, chosen, at, phase, values, among, tol
+            )
+            if missing < 0:
+                return
+            self._load(missing)
+
+    def _finish(self, plan: Plan) -> str:
+        """Reprocess until no pair of the set violates; returns why it ended."""
+        while not plan.is_late:
+            self._close_gaps(MAX_EMPTY)
+            size = max(int(self.members.counts[SIZE]), 1)
+            missing, violation, gain = run_reprocess(
+                self.rows, self.members, plan.tol, max(1, CALL_ENTRIES // size)
+            )
+            if missing >= 0:
+                self._load(missing)
+            elif violation <= plan.tol:
+                return "converged"
+            elif gain <= IDLE_SHARE * abs(self._measure_objective()):
+                return "stalled"
+        return "max_time"
+
+    def _close_gaps(self, max_share: float) -> None:
+        """Leave no slot empty if more than this share of them are."""
+        if self.members.counts[FREE] > max_share * self.members.counts[SIZE]:
+            close_gaps(self.rows, self.members)
+
+    def _load(self, slot: int) -> None:
+        """Give a member without a line one, with its kernel values."""
+        row = self.members.owner[slot : slot + 1]
+        line = take_line(self.members, slot)
+        self._compute(row, self.members.store[line : line + 1])
+        self.members.store[line, slot] = self.rows.diag[row[0]]
+
+    def _compute(self, rows: Index, out: NDArray[np.float32]) -> None:
+        """Write the kernel between some rows and the members, by slot, to the first columns."""
+        size = int(self.members.counts[SIZE])
+        # An empty slot has some row's values: nobody reads them.
+        owners = np.maximum(self.members.owner[:size], 0)
+        lines, alone = np.arange(len(rows)), Workers(1, None)
+
+        def fill(start: int, stop: int) -> None:
+            part = np.empty((stop - start, len(rows)), np.float32)
+            self.kernel.block(self.points, owners[start:stop], self.points, rows, part, alone)
+            store_columns(part, lines, start, out)
+
+        self.workers.run(size, fill)
+
+    def _make_room(self, n_more: int) -> None:
+        """See to it that so many members can enter."""
+        old = self.members
+        needed = int(old.counts[SIZE] - old.counts[FREE]) + n_more
+        if needed <= len(old.alpha):
+            return
+        n_slots = min(max(needed, FIRST_SLOTS, len(old.alpha) * 3 // 2), len(self.rows.y))
+        n_lines = min(n_slots, self._max_values // n_slots)
+        if n_lines < min(n_slots, 2):
+            raise ValueError(
+                f"memory: too small; {16 * n_slots:,} bytes are needed for two rows of kernel values "
+                "of the set. Raise memory"
+            )
+        self.members = _copy_members(old, _make_members(n_slots, n_lines))
+
+    def _find_ends(self) -> tuple[float, float]:
+        """The intercept, halfway between the extreme gradients, and how far these violate."""
+        m = self.members
+        high = float(np.max(m.gradient, where=m.alpha < m.upper, initial=-np.inf))
+        low = float(np.min(m.gradient, where=m.alpha > m.lower, initial=np.inf))
+        ends = [end for end in (high, low) if np.isfinite(end)]
+        return float(np.mean(ends)) if ends else 0.0, max(high - low, 0.0)
+
+    def _measure_objective(self) -> float:
+        at = np.flatnonzero(self.members.owner >= 0)
+        y = self.rows.y[self.members.owner[at]]
+        return -0.5 * float(self.members.alpha[at] @ (y + self.members.gradient[at]))
+
+    def _describe(self, stop_reason: str) -> Outcome:
+        m = self.members
+        inside = np.flatnonzero(m.owner >= 0)
+        coef = np.full(len(self.rows.y), np.nan)
+        coef[m.owner[inside]] = m.alpha[inside]
+        return Outcome(
+            coef, self._find_ends()[0], self._measure_objective(), int(m.counts[STEPS]), stop_reason
+        )
+
+
+def _make_members(n_slots: int, n_lines: int) -> Members:
+    """Room for members, all of it empty."""
+    return Members(
+        alpha=np.zeros(n_slots),
+        gradient=np.zeros(n_slots),
+        lower=np.zeros(n_slots),
+        upper=np.zeros(n_slots),
+        owner=np.full(n_slots, -1),
+        line_of=np.full(n_slots, -1),
+        free=np.zeros(n_slots, np.int64),
+        store=np.empty((n_lines, n_slots), np.float32),
+        slot_at=np.full(n_lines, -1),
+        last_use=np.full(n_lines, -1),
+        counts=np.zeros(4, np.int64),
+    )
+
+
+def _copy_members(old: Members, new: Members) -> Members:
+    """Copy members to a place with more slots; there may be fewer lines."""
+    n_slots, n_lines = len(old.alpha), min(len(old.slot_at), len(new.slot_at))
+    for a, b in zip(old[:7], new[:7], strict=True):
+        b[:n_slots] = a
+    new.line_of[new.line_of >= n_lines] = -1
+    new.store[:n_lines, :n_slots] = old.store[:n_lines]
+    new.slot_at[:n_lines], new.last_use[:n_lines] = old.slot_at[:n_lines], old.last_use[:n_lines]
+    new.counts[:] = old.counts
+    return new
+
+
+def _questions(state: _State) -> list[Subproblem]:
+    """The binary problems: one for two classes, one for each of more against the rest."""
+    problem = Problem(state.X, state.labels, state.classes, state.upper, state.upper, state.rows)
+    return split_binary(problem) if len(state.classes) == 2 else split_one_vs_rest(problem)
+
+
+def _drop_weightless(problem: Problem) -> Problem:
+    """The problem without rows of weight zero."""
+    kept = np.flatnonzero(problem.weights)
+    return Problem(
+        problem.X[kept], problem.labels[kept], problem.classes, problem.sample_weights[kept],
+        problem.weights[kept], kept,
+    )  # fmt: skip
+
+
+def _stack(A: Any, B: Any) -> Any:
+    """Rows of both, sparse if the newer are."""
+    if sparse.issparse(B):
+        return sparse.csr_matrix(sparse.vstack([sparse.csr_matrix(A), B]))
+    return np.vstack([A.toarray() if sparse.issparse(A) else A, B])

@@ -1,0 +1,351 @@
+"""PWLSGD: piecewise linear encodings and stochastic descent."""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+
+from widemargin.baselines import pwlsgd_fast as fast
+from widemargin.baselines.pwlsgd_fast import Points
+from widemargin.estimators.additive_base import AdditiveClassifier, asked_classes
+from widemargin.parallel import open_workers
+from widemargin.problem import Problem
+from widemargin.validation import (
+    check_choice,
+    check_integer,
+    check_number,
+    draw_seed,
+    validate_partial,
+)
+
+FloatArray = NDArray[np.float64]
+
+#: Rows whose decision values a thread computes at a time.
+DECIDE_ROWS = 256
+
+
+class PWLSGDSVC(AdditiveClassifier):
+    """Additive classifier of piecewise linear curves, fitted by stochastic descent.
+
+    PWLSGD of Maji and Berg (2009). The range of every feature in training is cut into segments, and a
+    value is encoded by interpolation between the two knots beside it. A linear machine on these
+    encodings is a sum of piecewise linear curves. It is fitted by steps along the subgradient of one
+    row each, as Pegasos does.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Cost of an error; smaller values regularise more.
+    n_segments : int, default=20
+        Segments of every curve.
+    regulariser : {"difference", "identity"}, default="difference"
+        What is kept small: the squared differences of neighbouring knots, which makes smooth curves
+        and comes near the intersection kernel of features divided by their range; or the squared
+        heights of the knots, for which a step costs two numbers a value instead of one for each knot.
+    fit_intercept : bool, default=True
+        Whether there is a constant; it is regularised like the rest.
+    alpha : float or None, default=None
+        Regularisation; None for ``1 / (C n_samples)``.
+    eta0 : float, default=1.0
+        Steps are ``1 / (alpha (t + eta0))``; positive.
+    project : bool, default=True
+        Whether coefficients longer than any optimum can be are shortened after a step.
+    class_weight : dict, "balanced" or None, default=None
+        Factor on C for each class.
+    tol : float or None, default=None
+        Stop when a pass changes the knots by less than this share of their size; None to make all
+        passes.
+    max_iter : int, default=20
+        Passes over the data.
+    n_jobs : int or None, default=None
+        Threads for predictions; None for all cores.
+    random_state : int, RandomState or None, default=None
+        Order of the rows.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The labels, sorted.
+    knots_ : ndarray of shape (n_features, n_segments + 1)
+        Values of the knots.
+    heights_ : ndarray of shape (n_functions, n_features, n_segments + 1)
+        Heights of the curves there; the first of each is zero.
+    intercept_ : ndarray of shape (n_functions,)
+        Constants.
+    feature_ranges_ : ndarray of shape (2, n_features)
+        Smallest and largest values in training.
+    n_seen_, t_ : int
+        Rows seen by `fit` and `partial_fit`, and steps made.
+    n_iter_ : int
+        Passes.
+    stop_reason_ : str
+        ``"converged"``, or ``"max_iter"`` if ``tol`` was not reached.
+
+    Notes
+    -----
+    The objective is ``alpha / 2 |w|^2`` and the mean hinge loss. With ``regulariser="identity"`` w
+    holds the heights of the knots but the first. With ``"difference"`` it holds the differences of
+    neighbouring ones times the root of ``n_segments``. Curves begin at zero, so a value at the lower
+    end of its range costs nothing; the intercept stands in for the constants. Sparse data without
+    negative values are never written out. Values beyond the range in training count as its ends.
+
+    Weights of rows are not taken: a step with a row of weight two is not two steps.
+
+    References
+    ----------
+    S. Maji, A. C. Berg, "Max-margin additive classifiers for detection", IEEE International
+    Conference on Computer Vision, 2009.
+
+    S. Shalev-Shwartz, Y. Singer, N. Srebro, "Pegasos: Primal estimated sub-gradient solver for SVM",
+    International Conference on Machine Learning, 2007.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from widemargin.baselines import PWLSGDSVC
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = PWLSGDSVC(C=0.1, random_state=0).fit(X[:1000], y[:1000])
+    >>> model.score(X[1000:], y[1000:]) > 0.9
+    True
+    """
+
+    _model: Any
+
+    def __init__(
+        self,
+        *,
+        C: float = 1.0,
+        n_segments: int = 20,
+        regulariser: str = "difference",
+        fit_intercept: bool = True,
+        alpha: float | None = None,
+        eta0: float = 1.0,
+        project: bool = True,
+        class_weight: dict[Any, float] | str | None = None,
+        tol: float | None = None,
+        max_iter: int = 20,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.C = C
+        self.n_segments = n_segments
+        self.regulariser = regulariser
+        self.fit_intercept = fit_intercept
+        self.alpha = alpha
+        self.eta0 = eta0
+        self.project = project
+        self.class_weight = class_weight
+        self.tol = tol  # type: ignore[assignment]
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]
+        """Fit the classifier.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Training data.
+        y : array-like of shape (n_samples,)
+            Class labels: numbers, texts or booleans.
+
+        Returns
+        -------
+        self : PWLSGDSVC
+            The fitted classifier.
+        """
+        return super().fit(X, y)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        """One pass over some rows, going on from the solution there is.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Data. Knots are those of the first call.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        classes : array-like, optional
+            All labels there will be; needed in the first call.
+
+        Returns
+        -------
+        self : PWLSGDSVC
+            The classifier, improved.
+        """
+        self._check_params()
+        is_first = not hasattr(self, "classes_")
+        problem = validate_partial(self, X, y, classes, None, is_first=is_first)
+        if is_first:
+            self.classes_ = problem.classes
+            self._start(problem)
+        self.n_seen_ += len(problem.labels)
+        rng = np.random.default_rng(draw_seed(self.random_state))
+        self._pass(problem, self._model.place(problem.X), rng)
+        self.n_iter_, self.stop_reason_ = 1, "converged"
+        return self
+
+    @property
+    def knots_(self) -> FloatArray:
+        """Values of the knots."""
+        return self._model.knots()
+
+    @property
+    def heights_(self) -> FloatArray:
+        """Heights of the curves at the knots."""
+        return self._model.curves.transpose(2, 0, 1)
+
+    @property
+    def intercept_(self) -> FloatArray:
+        """Constants."""
+        return self._model.intercept
+
+    def _check_params(self) -> None:
+        for name in ("C", "eta0"):
+            check_number(name, getattr(self, name), above=0)
+        for name in ("alpha", "tol"):
+            check_number(name, getattr(self, name), above=0, optional=True)
+        check_integer("n_segments", self.n_segments, low=1)
+        check_integer("max_iter", self.max_iter, low=1)
+        check_choice("regulariser", self.regulariser, ("difference", "identity"))
+
+    def _warn_unless_converged(self) -> None:
+        if self.stop_reason_ == "max_iter":
+            warnings.warn(
+                f"PWLSGDSVC made all max_iter={self.max_iter} passes, and the last changed the knots "
+                f"by more than tol={self.tol}; raise one of them, or set tol=None",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def _start(self, problem: Problem) -> None:
+        """Choose the knots; all curves are zero."""
+        ranges = self._measure(problem)
+        n_functions, n_knots = len(asked_classes(problem)), int(self.n_segments) + 1
+        self._model = PiecewiseModel(
+            low=ranges.low,
+            span=np.where(ranges.high > ranges.low, ranges.high - ranges.low, 1.0),
+            curves=np.zeros((len(ranges.low), n_knots, n_functions)),
+            intercept=np.zeros(n_functions),
+            has_constant=bool(self.fit_intercept),
+        )
+        self.n_seen_ = self.t_ = 0
+
+    def _fit(self, problem: Problem) -> None:
+        self._start(problem)
+        self.n_seen_ = len(problem.labels)
+        points = self._model.place(problem.X)
+        rng = np.random.default_rng(draw_seed(self.random_state))
+        self.stop_reason_ = "max_iter" if self.tol is not None else "converged"
+        for number in range(self.max_iter):
+            before = self._model
+            self._pass(problem, points, rng)
+            self.n_iter_ = number + 1
+            if self.tol is not None and _relative_change(before, self._model) < self.tol:
+                self.stop_reason_ = "converged"
+                break
+
+    def _pass(self, problem: Problem, points: Points, rng: np.random.Generator) -> None:
+        """One step for each row, in random order."""
+        model, is_ramp = self._model, self.regulariser == "difference"
+        alpha = 1.0 / (self.C * self.n_seen_) if self.alpha is None else float(self.alpha)
+        curves, intercept = model.curves.copy(), model.intercept.copy()
+        scales = np.ones(len(intercept))
+        self.t_ = fast.pegasos_steps(
+            points, rng.permutation(len(problem.labels)), problem.labels.astype(np.int64),
+            asked_classes(problem), problem.weights, self.t_, alpha, float(self.eta0),
+            np.sqrt(problem.weights.mean() / alpha) if self.project else np.inf, is_ramp,
+            model.squared_lengths(is_ramp), scales, curves.ravel(), intercept,
+        )  # fmt: skip
+        curves *= scales
+        intercept *= scales
+        self._model = PiecewiseModel(model.low, model.span, curves, intercept, model.has_constant)
+
+
+@dataclass(frozen=True)
+class PiecewiseModel:
+    """Curves that are linear between knots, which are as far from each other for a feature.
+
+    Attributes
+    ----------
+    low, span : ndarray of shape (n_features,)
+        First knot of each feature, and how far the last is from it.
+    curves : ndarray of shape (n_features, n_knots, n_functions)
+        Heights at the knots; zero at the first.
+    intercept : ndarray of shape (n_functions,)
+        Constants.
+    has_constant : bool
+        Whether the constants take part.
+    """
+
+    low: FloatArray
+    span: FloatArray
+    curves: FloatArray
+    intercept: FloatArray
+    has_constant: bool
+
+    @property
+    def n_segments(self) -> int:
+        """Segments of each curve."""
+        return self.curves.shape[1] - 1
+
+    def knots(self) -> FloatArray:
+        """Values of the knots, shape (n_features, n_knots)."""
+        return self.low[:, None] + self.span[:, None] * np.linspace(0.0, 1.0, self.n_segments + 1)
+
+    def place(self, X: Any) -> Points:
+        """Rows of values with what places them between the knots."""
+        if sparse.issparse(X) and self.low.min() < 0:
+            # Zero is not at the lower end of its range, so it counts like any other value.
+            X = X.toarray()
+        is_sparse = sparse.issparse(X)
+        return Points(
+            values=X.data if is_sparse else X.ravel(),
+            indices=X.indices if is_sparse else np.empty(0, np.int32),
+            indptr=X.indptr if is_sparse else np.empty(0, np.int32),
+            is_whole=not is_sparse,
+            low=self.low,
+            factor=self.n_segments / self.span,
+            n_segments=self.n_segments,
+            constant=1.0 if self.has_constant else 0.0,
+        )
+
+    def decide(self, X: Any, n_jobs: int | None) -> FloatArray:
+        """Decision values, shape (n, n_functions)."""
+        points, flat = self.place(X), self.curves.ravel()
+        out = np.empty((X.shape[0], len(self.intercept)))
+        with open_workers(n_jobs) as workers:
+            workers.run(
+                len(out),
+                lambda i, j: fast.decide_rows(points, i, j, flat, self.intercept, out),
+                grain=DECIDE_ROWS,
+            )
+        return out
+
+    def contributions(self, X: Any) -> FloatArray:
+        """Share of every feature in every decision, shape (n, n_functions, n_features)."""
+        dense = X.toarray() if sparse.issparse(X) else X
+        return np.stack([self.curve(j, dense[:, j]).T for j in range(len(self.low))], axis=2)
+
+    def curve(self, feature: int, values: FloatArray) -> FloatArray:
+        """The curves of one feature at some values, shape (n_functions, n_values)."""
+        knots = self.knots()[feature]
+        return np.array([np.interp(values, knots, heights) for heights in self.curves[feature].T])
+
+    def squared_lengths(self, of_differences: bool) -> FloatArray:
+        """What regularisation keeps small, shape (n_functions,)."""
+        heights = self.curves
+        if of_differences:
+            heights = np.sqrt(self.n_segments) * np.diff(heights, axis=1)
+        lengths: FloatArray = np.einsum("jmk,jmk->k", heights, heights) + self.intercept**2
+        return lengths
+
+
+def _relative_change(before: PiecewiseModel, after: PiecewiseModel) -> float:
+    size = max(float(np.linalg.norm(after.curves)), 1e-300)
+    return float(np.linalg.norm(after.curves - before.curves)) / size

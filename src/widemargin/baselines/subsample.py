@@ -1,0 +1,177 @@
+"""LIBSVM on a part of the rows."""
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.svm import SVC
+from sklearn.utils.validation import check_is_fitted
+
+from widemargin.estimators.basis_base import count_rows, is_count_or_share
+from widemargin.kernels import Index
+from widemargin.validation import draw_seed, validate_problem, validate_queries
+
+
+class SubsampleSVC(ClassifierMixin, BaseEstimator):
+    """Kernel SVM by LIBSVM on a random part of the training rows.
+
+    The part is stratified: every class has its share of the rows, and at least one. Weights of rows
+    are not taken: a row that is drawn or not cannot stand for several.
+
+    Parameters
+    ----------
+    n_rows : int or float, default=0.1
+        Rows to train on: a number, or a share of all rows. All are used if there are no more.
+    C, kernel, gamma, degree, coef0, class_weight, tol, cache_size, max_iter
+        As for :class:`sklearn.svm.SVC`, which sees the part only: ``gamma="scale"`` and
+        ``class_weight="balanced"`` are found from it. ``"precomputed"`` kernels are not taken.
+    random_state : int, RandomState or None, default=None
+        Draw of the rows.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The labels, sorted.
+    indices_ : ndarray of shape (n_drawn,)
+        Training rows that were drawn, sorted.
+    svc_ : SVC
+        The classifier that was fitted to these rows.
+    n_iter_ : ndarray of shape (n_problems,)
+        Its iterations.
+
+    References
+    ----------
+    C.-C. Chang, C.-J. Lin, "LIBSVM: a library for support vector machines", ACM Transactions on
+    Intelligent Systems and Technology 2, 2011.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from widemargin.baselines.subsample import SubsampleSVC
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = SubsampleSVC(n_rows=0.3, random_state=0).fit(X[:1000], y[:1000])
+    >>> model.score(X[1000:], y[1000:]) > 0.85
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        n_rows: int | float = 0.1,
+        C: float = 1.0,
+        kernel: str | Callable[[Any, Any], Any] = "rbf",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        class_weight: dict[Any, float] | str | None = None,
+        tol: float = 1e-3,
+        cache_size: float = 200.0,
+        max_iter: int = -1,
+        random_state: Any = None,
+    ) -> None:
+        self.n_rows = n_rows
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.class_weight = class_weight
+        self.tol = tol
+        self.cache_size = cache_size
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the classifier.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Training data.
+        y : array-like of shape (n_samples,)
+            Class labels: numbers, texts or booleans.
+
+        Returns
+        -------
+        self : estimator
+            The fitted classifier.
+        """
+        self._check_params()
+        problem = validate_problem(self, X, y, None, None, precomputed=False)
+        n_drawn = min(count_rows(self.n_rows, len(problem.labels)), len(problem.labels))
+        self.indices_ = draw_stratified(problem.labels, n_drawn, draw_seed(self.random_state))
+        self.svc_ = SVC(
+            C=self.C, kernel=self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0,
+            class_weight=self.class_weight, tol=self.tol, cache_size=self.cache_size,
+            max_iter=self.max_iter,
+        )  # fmt: skip
+        self.svc_.fit(problem.X[self.indices_], problem.classes[problem.labels[self.indices_]])
+        self.classes_ = problem.classes
+        self.n_iter_ = self.svc_.n_iter_
+        return self
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Scores as those of :class:`sklearn.svm.SVC`.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Data; sparse only if the training data were.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            For two classes positive means ``classes_[1]``.
+        """
+        check_is_fitted(self)
+        return np.asarray(self.svc_.decision_function(validate_queries(self, X)))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Most likely class of every row.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Data; sparse only if the training data were.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            Class labels.
+        """
+        check_is_fitted(self)
+        return np.asarray(self.svc_.predict(validate_queries(self, X)))
+
+    def _check_params(self) -> None:
+        if not is_count_or_share(self.n_rows):
+            raise ValueError(
+                f"n_rows: {self.n_rows!r} is not allowed; give a positive number of rows, or a share "
+                "of them between 0 and 1"
+            )
+        if self.kernel == "precomputed":
+            raise ValueError("kernel: a part of the rows needs a kernel that can be computed")
+
+
+def draw_stratified(labels: NDArray[np.intp], n_drawn: int, seed: int) -> Index:
+    """Rows drawn from every class in proportion, at least one; sorted.
+
+    Shares that are not whole are rounded down, and the rows left go to those with most cut off.
+    With classes of less than one row there are more than ``n_drawn``.
+    """
+    counts = np.bincount(labels)
+    quotas = counts * (n_drawn / len(labels))
+    sizes = np.maximum(np.floor(quotas + 1e-9).astype(np.intp), 1)
+    n_left = max(n_drawn - int(sizes.sum()), 0)
+    sizes[np.argsort(sizes - quotas, kind="stable")[:n_left]] += 1
+    rng = np.random.default_rng(seed)
+    drawn = [
+        rng.choice(np.flatnonzero(labels == c), size, replace=False) for c, size in enumerate(sizes)
+    ]
+    return np.sort(np.concatenate(drawn))
