@@ -96,13 +96,13 @@ def time_call(function: Callable[[], Any]) -> tuple[Any, float, float]:
     return value, time.perf_counter() - began, time.process_time() - cpu_began
 
 
-def touch_memory() -> None:
+def touch_memory(max_bytes: float = MAX_TOUCH_BYTES) -> None:
     """Have the host of a virtual machine back the memory that is about to be used.
 
     The first touch of fresh memory can cost seconds a gigabyte. A child process does it: its
     pages return to the system, and the peak memory of this process stays that of the solver.
     """
-    n_bytes = int(min(TOUCH_SHARE * free_bytes(), MAX_TOUCH_BYTES))
+    n_bytes = int(min(TOUCH_SHARE * free_bytes(), max_bytes))
     subprocess.run([sys.executable, "-I", "-S", "-c", TOUCH_CODE, str(n_bytes)], check=True)
 
 

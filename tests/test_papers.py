@@ -221,7 +221,7 @@ def test_a_worker_measures_a_real_fit(monkeypatch, capsys):
     y = np.where(X[:, 0] > 0.5, 1, -1)
     data = BenchmarkData("made", X, y, X, y, {"C": 1.0, "gamma": 1.0})
     monkeypatch.setattr(worker, "load_set", lambda name, rows: data)
-    monkeypatch.setattr(worker, "touch_memory", lambda: None)
+    monkeypatch.setattr(worker, "touch_memory", lambda n_bytes: None)
     worker.main(
         {"data": "made", "rows": 400, "group": "kernel", "method": "LIBSVM", "settings": [{}]}
     )

@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tests.baselines.primal import minimise_primal, with_ones
 from widemargin.baselines import RSVC
-from widemargin.baselines.rsvm import find_distinct
+from widemargin.baselines.features import merge_rows
 
 
 def make_data(n=300, seed=0):
@@ -117,8 +117,9 @@ def test_the_draw_is_that_of_the_seed():
 def test_one_of_equal_rows_is_kept(convert):
     rng = np.random.default_rng(0)
     X = rng.integers(0, 3, (500, 4)).astype(float)
-    rows = find_distinct(convert(X), rng)
+    rows, weights = merge_rows(convert(X), np.ones(len(X)), rng)
     assert len(rows) == len(np.unique(X, axis=0)) == len(np.unique(X[rows], axis=0))
+    assert weights.sum() == len(X)
 
 
 def test_repeated_rows_are_drawn_once():

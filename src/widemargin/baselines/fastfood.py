@@ -78,7 +78,7 @@ class FastfoodSVC(FeatureClassifier):
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from widemargin.baselines.fastfood import FastfoodSVC
+    >>> from widemargin.baselines import FastfoodSVC
     >>> X, y = load_digits(return_X_y=True)
     >>> model = FastfoodSVC(C=10, random_state=0).fit(X[:1000], y[:1000])
     >>> model.score(X[1000:], y[1000:]) > 0.9

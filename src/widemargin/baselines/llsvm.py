@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from widemargin.baselines.features import FeatureClassifier, FeatureMap, KernelMap, choose_centres
 from widemargin.kernels import Kernel, is_precomputed, needs_nonnegative
+from widemargin.models.regression import find_inverse_root
 from widemargin.parallel import Workers
 from widemargin.problem import Problem
 from widemargin.validation import (
@@ -17,10 +18,6 @@ from widemargin.validation import (
     check_nonnegative,
     resolve_kernel,
 )
-
-#: Directions of the landmarks' kernel matrix whose eigenvalue is below this share of the largest are
-#: left out: there, errors of float64 and of float32 kernel values outweigh the values.
-MIN_EIGENVALUE, MIN_EIGENVALUE_FLOAT32 = 1e-12, 1e-8
 
 
 class LLSVC(FeatureClassifier):
@@ -87,7 +84,7 @@ class LLSVC(FeatureClassifier):
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from widemargin.baselines.llsvm import LLSVC
+    >>> from widemargin.baselines import LLSVC
     >>> X, y = load_digits(return_X_y=True)
     >>> model = LLSVC(C=10, random_state=0).fit(X[:1000], y[:1000])
     >>> model.score(X[1000:], y[1000:]) > 0.9
@@ -152,8 +149,7 @@ class LLSVC(FeatureClassifier):
         similar = KernelMap(self.kernel_, self.landmarks_)
         K = self.kernel_.exact(self.landmarks_, self.landmarks_)
         check_kernel_range(self.kernel_, K.diagonal())
-        floor = MIN_EIGENVALUE if similar.is_exact else MIN_EIGENVALUE_FLOAT32
-        return NystromMap(similar, find_inverse_root(K, floor))
+        return NystromMap(similar, find_inverse_root(K, is_float32=not similar.is_exact))
 
 
 @dataclass(frozen=True)
@@ -189,10 +185,3 @@ class NystromMap(FeatureMap):
     ) -> NDArray[np.float64]:
         # The same functions of kernel values; the product with the root would take most of the time.
         return self.similar.decide(X, coef @ self.root.T, intercept, n_jobs)
-
-
-def find_inverse_root(K: NDArray[np.float64], floor: float) -> NDArray[np.float64]:
-    """Matrix R with ``R R' = pinv(K)``, small eigenvalues of K taken for zero."""
-    values, vectors = np.linalg.eigh(0.5 * (K + K.T))
-    kept = values > floor * max(float(values[-1]), 1e-300)
-    return np.asarray(vectors[:, kept] / np.sqrt(values[kept]))

@@ -69,7 +69,7 @@ class LTPUSVC(FeatureClassifier):
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from widemargin.baselines.ltpu import LTPUSVC
+    >>> from widemargin.baselines import LTPUSVC
     >>> X, y = load_digits(return_X_y=True)
     >>> model = LTPUSVC(C=10, random_state=0).fit(X[:1000], y[:1000])
     >>> model.score(X[1000:], y[1000:]) > 0.9

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
+from widemargin.baselines.features import merge_rows
 from widemargin.estimators.basis_base import (
     BasisClassifier,
     count_rows,
@@ -124,7 +124,7 @@ class RSVC(BasisClassifier):
 
     def _select(self, problem: Problem, kernel: Kernel) -> list[Selection]:
         rng = np.random.default_rng(draw_seed(self.random_state))
-        distinct = find_distinct(problem.X, rng)
+        distinct, _ = merge_rows(problem.X, problem.sample_weights, rng)
         asked = count_rows(self.n_basis, len(distinct))
         rows = np.sort(rng.choice(distinct, min(asked, len(distinct)), replace=False))
         stop_reason = "converged" if asked <= len(distinct) else "rank"
@@ -143,15 +143,6 @@ class RSVC(BasisClassifier):
             f"found no more than {np.max(self.n_basis_)} distinct rows for the "
             f"n_basis={self.n_basis} basis vectors asked for; lower n_basis"
         )
-
-
-def find_distinct(X: Any, rng: np.random.Generator) -> Index:
-    """One of each group of equal rows, in an order that does not depend on that of the rows.
-
-    Rows are told apart by their scalar product with a random vector.
-    """
-    keys = sparse.csr_matrix(X) @ rng.standard_normal(X.shape[1])
-    return np.unique(keys, return_index=True)[1]
 
 
 def fill_columns(columns: Columns, rows: Index) -> None:

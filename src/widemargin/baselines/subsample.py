@@ -49,7 +49,7 @@ class SubsampleSVC(ClassifierMixin, BaseEstimator):
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from widemargin.baselines.subsample import SubsampleSVC
+    >>> from widemargin.baselines import SubsampleSVC
     >>> X, y = load_digits(return_X_y=True)
     >>> model = SubsampleSVC(n_rows=0.3, random_state=0).fit(X[:1000], y[:1000])
     >>> model.score(X[1000:], y[1000:]) > 0.85

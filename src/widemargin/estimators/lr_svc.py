@@ -4,13 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.cluster import MiniBatchKMeans
 
 from widemargin.estimators.additive_base import LinearClassifier
 from widemargin.kernels import Kernel, is_precomputed, needs_nonnegative
-from widemargin.models.regression import RegressionModel
+from widemargin.models.regression import RegressionModel, find_inverse_root
 from widemargin.problem import Problem
 from widemargin.solvers.coded_rows import plain_rows
 from widemargin.validation import (
@@ -20,10 +19,6 @@ from widemargin.validation import (
     draw_seed,
     resolve_kernel,
 )
-
-#: Directions of the anchors' kernel matrix whose eigenvalue is below this share of the largest are
-#: left out: they hold rounding errors.
-MIN_EIGENVALUE = 1e-12
 
 
 class LRSVC(LinearClassifier):
@@ -164,7 +159,8 @@ class LRSVC(LinearClassifier):
         model = RegressionModel(self.kernel_, self.anchors_, self.explanatory, np.empty((0, 0)))
         similar = model.similarities(problem.X, self.n_jobs)
         if self.explanatory is None:
-            root = _inverse_root(model.similarities(self.anchors_, self.n_jobs))
+            K = model.similarities(self.anchors_, self.n_jobs)
+            root = find_inverse_root(K, is_float32=not model.is_exact)
             numbers = similar @ root
             rows, norms = plain_rows(numbers, None), np.einsum("ij,ij->i", numbers, numbers)
         else:
@@ -192,10 +188,3 @@ class LRSVC(LinearClassifier):
             return kmeans.fit(X, sample_weight=problem.sample_weights).cluster_centers_
         chosen = np.random.default_rng(seed).choice(X.shape[0], n_anchors, replace=False)
         return X[np.sort(chosen)]
-
-
-def _inverse_root(K: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Matrix R with ``R R' = pinv(K)``; coinciding anchors are one direction less."""
-    values, vectors = np.linalg.eigh(0.5 * (K + K.T))
-    kept = values > MIN_EIGENVALUE * max(float(values[-1]), 1e-300)
-    return np.asarray(vectors[:, kept] / np.sqrt(values[kept]))

@@ -6,10 +6,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from widemargin.kernels import Kernel, is_small
 from widemargin.parallel import open_workers
 
+#: Directions of a kernel matrix whose eigenvalue is below this share of the largest are left out:
+#: there, errors of kernel values in float64 and in float32 outweigh the values.
+MIN_EIGENVALUE, MIN_EIGENVALUE_FLOAT32 = 1e-12, 1e-8
 #: Rows whose explanatory variables are held at a time when predicting.
 DECIDE_ROWS = 8192
 
@@ -46,9 +50,14 @@ class RegressionModel:
             out[start : start + DECIDE_ROWS] = numbers @ self.coef.T
         return out
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether kernel values are computed in float64: where anchors are few."""
+        return is_small(*self.anchors.shape)
+
     def similarities(self, X: Any, n_jobs: int | None) -> NDArray[np.float64]:
-        """Kernel between rows and anchors; in float64 where anchors are few."""
-        if is_small(self.anchors.shape[0], X.shape[1]):
+        """Kernel between rows and anchors."""
+        if self.is_exact:
             return self.kernel.exact(X, self.anchors)
         points = self.kernel.prepare(self.anchors)
         queries = self.kernel.prepare(X, like=points)
@@ -69,3 +78,16 @@ class RegressionModel:
                 f"{values.shape}"
             )
         return np.ascontiguousarray(values)
+
+
+def find_inverse_root(K: NDArray[np.float64], *, is_float32: bool) -> NDArray[np.float64]:
+    """Matrix R with ``R R' = pinv(K)``, small eigenvalues of K taken for zero.
+
+    ``is_float32`` says that kernel values it will be multiplied with have the digits of float32.
+    """
+    # Threads wait for each other most of the time here, and far longer if the cores are busy.
+    with threadpool_limits(limits=1):
+        values, vectors = np.linalg.eigh(0.5 * (K + K.T))
+    floor = MIN_EIGENVALUE_FLOAT32 if is_float32 else MIN_EIGENVALUE
+    kept = values > floor * max(float(values[-1]), 1e-300)
+    return np.asarray(vectors[:, kept] / np.sqrt(values[kept]))
