@@ -43,6 +43,8 @@ def say(answer: dict[str, Any]) -> None:
 def warm_up(method: Method, data: BenchmarkData, options: Options) -> None:
     """Fit on a few rows, so that compiling is not timed."""
     for n_rows in WARM_UP_ROWS:
+        if 2 * n_rows > len(data.y_train):
+            break
         rows = select_rows(data.y_train, n_rows)
         model = method.make(data.params, options).fit(data.X_train[rows], data.y_train[rows])
         model.predict(data.X_test[:100])
