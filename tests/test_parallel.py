@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from widemargin import parallel
 from widemargin.parallel import Workers, count_threads, open_workers, split_range
@@ -91,15 +91,52 @@ def test_workers_survive_an_exception():
     assert sum(j - i for i, j in seen) == 100
 
 
-def test_blas_has_one_thread_while_workers_are_open():
-    def blas_threads():
-        return [lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"]
-
+def blas_threads():
     np.ones((2, 2)) @ np.ones((2, 2))
+    return [lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"]
+
+
+def test_blas_has_one_thread_while_workers_are_open():
     before = blas_threads()
     with open_workers(2):
         assert set(blas_threads()) == {1}
     assert blas_threads() == before
+
+
+def test_blas_gets_its_threads_back_whoever_leaves_last():
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        is_inside, may_leave = threading.Event(), threading.Event()
+
+        def visit():
+            with open_workers(1):
+                is_inside.set()
+                may_leave.wait(30)
+
+        visitor = threading.Thread(target=visit)
+        with open_workers(1):
+            visitor.start()
+            assert is_inside.wait(30)
+        assert set(blas_threads()) == {1}
+        may_leave.set()
+        visitor.join()
+        assert blas_threads() == before
+
+
+def test_another_thread_can_hold_blas_to_one_thread():
+    seen = []
+
+    def visit():
+        with open_workers(1):
+            seen.append(set(blas_threads()))
+
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        visitor = threading.Thread(target=visit)
+        visitor.start()
+        visitor.join()
+        assert blas_threads() == before
+    assert seen == [{1}]
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2, np.int64(7)])

@@ -3,14 +3,14 @@
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
 from numbers import Integral
 from threading import Lock
 
 from joblib import cpu_count
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import LibController, ThreadpoolController
 
 
 class Workers:
@@ -61,7 +61,7 @@ def split_range(n: int, grain: int, max_pieces: int) -> list[tuple[int, int]]:
 @cache
 def _blas_controller() -> ThreadpoolController:
     """Handle on the BLAS libraries; finding them takes a millisecond, so it is done once."""
-    return ThreadpoolController()
+    return ThreadpoolController().select(user_api="blas")
 
 
 def count_threads(n_jobs: int | None) -> int:
@@ -86,29 +86,45 @@ class _SingleBlas:
     def __init__(self) -> None:
         self._lock = Lock()
         self._n_inside = 0
-        self._limit = ExitStack()
+        self._before: list[tuple[LibController, int]] = []
 
     def __enter__(self) -> None:
         with self._lock:
             if self._n_inside == 0:
-                self._limit.enter_context(_blas_controller().limit(limits=1, user_api="blas"))
+                libraries = _blas_controller().lib_controllers
+                self._before = [(library, library.num_threads) for library in libraries]
+                for library in libraries:
+                    _set_blas_threads(library, 1)
             self._n_inside += 1
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._n_inside -= 1
             if self._n_inside == 0:
-                self._limit.close()
+                for library, n_threads in self._before:
+                    _set_blas_threads(library, n_threads)
 
 
-_single_blas = _SingleBlas()
+def _set_blas_threads(library: LibController, n_threads: int) -> None:
+    """Set the threads of a library, whichever thread set them last.
+
+    Since version 3.8 threadpoolctl ignores, without a word, all threads but the first that sets a
+    limit. The first one in and the last one out are often not the same.
+    """
+    if hasattr(library, "clear_controlling_thread"):
+        library.clear_controlling_thread(force=True)
+    library.set_num_threads(n_threads)
+
+
+#: ``with single_blas:`` where threads of BLAS would only be in each other's way.
+single_blas = _SingleBlas()
 
 
 @contextmanager
 def open_workers(n_jobs: int | None) -> Iterator[Workers]:
     """Threads for the body of a ``with``; BLAS is held to one thread meanwhile."""
     n_threads = count_threads(n_jobs)
-    with _single_blas:
+    with single_blas:
         if n_threads == 1:
             yield Workers(1, None)
         else:

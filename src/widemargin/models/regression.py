@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from widemargin.kernels import Kernel, is_small
-from widemargin.parallel import open_workers
+from widemargin.parallel import open_workers, single_blas
 
 #: Directions of a kernel matrix whose eigenvalue is below this share of the largest are left out:
 #: there, errors of kernel values in float64 and in float32 outweigh the values.
@@ -86,7 +85,7 @@ def find_inverse_root(K: NDArray[np.float64], *, is_float32: bool) -> NDArray[np
     ``is_float32`` says that kernel values it will be multiplied with have the digits of float32.
     """
     # Threads wait for each other most of the time here, and far longer if the cores are busy.
-    with threadpool_limits(limits=1):
+    with single_blas:
         values, vectors = np.linalg.eigh(0.5 * (K + K.T))
     floor = MIN_EIGENVALUE_FLOAT32 if is_float32 else MIN_EIGENVALUE
     kept = values > floor * max(float(values[-1]), 1e-300)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from widemargin.parallel import single_blas
 from widemargin.tables.scalar import ScalarKernel
 
 #: Largest matrix that is decomposed; with more bins the rest follow from these.
@@ -65,7 +66,8 @@ def spectral_table(
     weight = np.sqrt((1.0 - EVEN_SHARE) * share + EVEN_SHARE / len(chosen))
     landmarks = grid[chosen]
     K = kernel(landmarks, landmarks)
-    values, vectors = np.linalg.eigh(weight[:, None] * (0.5 * (K + K.T)) * weight)
+    with single_blas:
+        values, vectors = np.linalg.eigh(weight[:, None] * (0.5 * (K + K.T)) * weight)
     values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
     tail = 1.0 - np.cumsum(values) / max(values.sum(), 1e-300)
     if rank is None:
