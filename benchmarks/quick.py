@@ -45,7 +45,7 @@ from sklearn.svm import SVC, LinearSVC
 
 from benchmarks.experiments import Row, show
 from benchmarks.isolate import THREAD_VARIABLES, MeasurementError
-from benchmarks.machine import describe_machine
+from benchmarks.machine import ROOT, describe_machine
 from benchmarks.records import BenchmarkData
 from benchmarks.settings import CACHE_MEGABYTES, THREADS, TOL
 from benchmarks.worker import select_rows
@@ -59,11 +59,11 @@ from widemargin import (
 )
 from widemargin.baselines import SpSVC
 
-REFERENCE = Path(__file__).parent / "results" / "quick.json"
+REFERENCE = ROOT / "benchmarks" / "results" / "quick.json"
 #: Runs of each model, the best of which counts.
 REPEATS = 3
 #: A model that has taken so long is not run again.
-LONG_SECONDS = 6.0
+LONG_SECONDS = 8.0
 #: The second size reaches the compiled loops that a few hundred rows do not need.
 WARM_UP_ROWS = (300, 3000)
 #: A family that takes longer counts as failed.
@@ -121,9 +121,6 @@ class Family:
 
     contests: Callable[[float], Iterator[Contest]]
     threads: int
-
-
-# Data
 
 
 def split(name: str, X: Any, y: NDArray[Any], n_train: int, **params: float) -> BenchmarkData:
@@ -210,21 +207,18 @@ def make_census(n_train: int, n_test: int) -> BenchmarkData:
     return split("census", sparse.csr_matrix(X), y, n_train, C=4.0, gamma=0.04)
 
 
-# Families
-
-
 def contest_exact(scale: float) -> Iterator[Contest]:
     """KernelSVC beside LIBSVM: two classes, then ten, one against one."""
     n_test = shrink(10_000, scale)
     for data in (make_terrain(shrink(8000, scale), n_test), make_digits(shrink(6000, scale))):
-        ours = KernelSVC(**data.params, tol=TOL, n_jobs=THREADS)
-        peer = SVC(**data.params, tol=TOL, cache_size=CACHE_MEGABYTES)
+        same: dict[str, Any] = {**data.params, "tol": TOL}
+        ours, peer = KernelSVC(**same, n_jobs=THREADS), SVC(**same, cache_size=CACHE_MEGABYTES)
         yield Contest(data, {"KernelSVC": ours}, "SVC", peer, 1, measures=("fit", "predict"))
 
 
 def contest_divide(scale: float) -> Iterator[Contest]:
     """Divide and conquer beside our own solver from zero."""
-    data = make_terrain(shrink(20_000, scale), shrink(10_000, scale))
+    data = make_terrain(shrink(15_000, scale), shrink(10_000, scale))
     same: dict[str, Any] = {**data.params, "tol": TOL, "n_jobs": THREADS}
     ours = {"DCSVC early": DCSVC(**same, stop_level=3), "DCSVC exact": DCSVC(**same)}
     peer = KernelSVC(**same, fit_intercept=False)
@@ -241,16 +235,16 @@ def contest_additive(scale: float) -> Iterator[Contest]:
     for data in (make_words(shrink(3000, scale), n_few), colours):
         peer = make_pipeline(AdditiveChi2Sampler(), LinearSVC(C=0.1, tol=0.1, random_state=0))
         ours = {"AdditiveSVC": AdditiveSVC(C=0.1, tol=0.1, **one)}
-        yield Contest(data, ours, "AdditiveChi2Sampler + LinearSVC", peer, 1)
+        yield Contest(data, ours, "sampler + LinearSVC", peer, 1)
     linear = LinearSVC(tol=0.1, random_state=0)
     yield Contest(colours, {"PowerMeanSVC": PowerMeanSVC(tol=0.1, **one)}, "LinearSVC", linear, 1)
     pair = make_histograms(
-        "pair", shrink(4000, scale), n_few, n_bins=60, n_classes=2, length=600.0, spread=0.2
+        "pair", shrink(4000, scale), n_few, n_bins=100, n_classes=2, length=1e3, spread=0.2
     )
     # IntersectionSVC counts in steps of a hundredth, so that 1e-3 is 0.1 on the range 0 to 1.
-    exact = SVC(C=0.1, kernel=intersect, cache_size=CACHE_MEGABYTES)
-    steps = IntersectionSVC(C=1e-3, loss="hinge", tol=0.1, **one)
-    yield Contest(pair, {"IntersectionSVC": steps}, "SVC with its matrix", exact, 1)
+    exact = SVC(C=0.1, kernel=intersect, tol=TOL, cache_size=CACHE_MEGABYTES)
+    steps = IntersectionSVC(C=1e-3, loss="hinge", tol=TOL, **one)
+    yield Contest(pair, {"IntersectionSVC": steps}, "SVC and its matrix", exact, 1)
 
 
 def intersect(A: NDArray[np.float64], B: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -277,9 +271,6 @@ FAMILIES = {
     "additive": Family(contest_additive, 1),
     "sparse": Family(contest_sparse, 1),
 }
-
-
-# Measuring, in a process of its own
 
 
 def measure_family(family: str, scale: float) -> Iterator[Row]:
@@ -336,7 +327,7 @@ def compare(
 ) -> Row:
     """One ratio, and what makes it fair."""
     return {
-        "what": f"{measure}: {name} against {contest.peer_name}, {contest.data.name}",
+        "what": f"{measure}: {name} vs {contest.peer_name}, {contest.data.name}",
         "ours (s)": ours[measure],
         "peer (s)": peer[measure],
         "ratio": peer[measure] / ours[measure],
@@ -362,7 +353,7 @@ def measure_apart(family: str, scale: float) -> dict[str, Any]:
     environment = os.environ | dict.fromkeys(THREAD_VARIABLES, str(FAMILIES[family].threads))
     try:
         done = subprocess.run(
-            command, stdout=subprocess.PIPE, env=environment, text=True, check=True,
+            command, stdout=subprocess.PIPE, cwd=ROOT, env=environment, text=True, check=True,
             timeout=MAX_FAMILY_SECONDS,
         )  # fmt: skip
     except subprocess.CalledProcessError as error:
@@ -370,9 +361,6 @@ def measure_apart(family: str, scale: float) -> dict[str, Any]:
     except subprocess.TimeoutExpired as error:
         raise MeasurementError(f"it took more than {MAX_FAMILY_SECONDS:.0f} s") from error
     return json.loads(done.stdout.splitlines()[-1])
-
-
-# Judging
 
 
 def judge(row: Row, known: Row | None, tolerance: float) -> str:
@@ -415,9 +403,6 @@ def measure_surely(
     return {**second, "rows": [max(pair, key=rank) for pair in pairs]}
 
 
-# Showing
-
-
 def tabulate(measured: Reference, reference: Reference, tolerance: float) -> list[Row]:
     """Rows of the table: measurements, their reference and the verdict."""
     table = []
@@ -454,29 +439,30 @@ def render_table(table: list[Row]) -> str:
     return "\n".join(lines)
 
 
-def list_notes(table: list[Row], reference: Reference, families: list[str]) -> Iterator[str]:
-    """What the table does not say: what moved, what is gone, where the reference is from."""
+def list_notes(table: list[Row], reference: Reference) -> Iterator[str]:
+    """What the table does not say: which side moved, what is gone, where the reference is from."""
+    families = dict.fromkeys(row["family"] for row in table)
+    measured = {row["what"] for row in table}
     for row in table:
         if not is_fine(row["verdict"]):
-            old = find_known(reference, row["family"])[row["what"]]
-            yield (
-                f"{row['what']}: ours {show(row['ours (s)'])} s (was {show(old['ours (s)'])}), "
-                f"peer {show(row['peer (s)'])} s (was {show(old['peer (s)'])})"
-            )
-    measured = {row["what"] for row in table}
+            yield tell_seconds(row, find_known(reference, row["family"])[row["what"]])
     for family in families:
         for what in find_known(reference, family):
             if what not in measured:
-                yield f"on file but not measured: {family}, {what}"
-        if family in reference:
-            machine = reference[family]["machine"]
-            yield (
-                f"reference of {family}: commit {machine['commit']}, {machine['date'][:10]}, "
-                f"{machine['cpu']}"
-            )
+                yield f"On file but not measured: {family}, {what}."
+    machines = [reference[family]["machine"] for family in families if family in reference]
+    yield from dict.fromkeys(map(tell_origin, machines))
 
 
-# The command
+def tell_seconds(row: Row, old: Row) -> str:
+    ours, peer = (
+        f"{show(row[side])} s, was {show(old[side])}" for side in ("ours (s)", "peer (s)")
+    )
+    return f"{row['what']}: ours {ours}; peer {peer}."
+
+
+def tell_origin(machine: dict[str, Any]) -> str:
+    return f"Reference: commit {machine['commit']}, {machine['date'][:10]}, {machine['cpu']}."
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -491,15 +477,28 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         ),
     )
     parser.set_defaults(command=run_quick)
-    parser.add_argument("--only", type=parse_families, default=tuple(FAMILIES), metavar="NAMES",
-                        help=f"some of {','.join(FAMILIES)}")  # fmt: skip
-    parser.add_argument("--tolerance", type=float, default=TOLERANCE,
-                        help="share by which a ratio may be below its reference (%(default)s)")  # fmt: skip
+    parser.add_argument(
+        "--only",
+        type=parse_families,
+        default=tuple(FAMILIES),
+        metavar="NAMES",
+        help=f"some of {','.join(FAMILIES)}",
+    )
+    parser.add_argument(
+        "--tolerance",
+        type=float,
+        default=TOLERANCE,
+        help="share by which a ratio may be below its reference (default: %(default)s)",
+    )
     parser.add_argument("--reference", type=Path, default=REFERENCE, help="the ratios on file")
-    parser.add_argument("--save", action="store_true",
-                        help="make the ratios of this run the reference; judges nothing")  # fmt: skip
-    parser.add_argument("--scale", type=float, default=1.0,
-                        help="a trial on this share of the rows; it has no reference")  # fmt: skip
+    parser.add_argument(
+        "--save",
+        action="store_true",
+        help="make this run the reference instead of judging it; the machine should be idle",
+    )
+    parser.add_argument(
+        "--scale", type=float, default=1.0, help="a trial on this share of the rows"
+    )
 
 
 def parse_families(text: str) -> tuple[str, ...]:
@@ -518,14 +517,16 @@ def run_quick(options: argparse.Namespace) -> int:
     table = tabulate(measured, reference, options.tolerance)
     if table:
         print(render_table(table))
-    for note in (*list_notes(table, reference, list(measured)), *failures):
+        print("Threads and accuracy: ours / peer. Ratio: seconds of the peer / ours.")
+    for note in (*list_notes(table, reference), *failures):
         print(note)
     if options.save and not failures:
-        options.reference.write_text(json.dumps(reference | measured, indent=1) + "\n")
-        print(f"saved in {options.reference}")
+        save_reference(options.reference, reference | measured)
         return 0
-    if not reference:
-        print(f"{options.reference} does not exist, so nothing was judged; --save makes it")
+    if options.save:
+        print("Nothing was saved.")
+    elif not reference:
+        print(f"{options.reference} does not exist, so nothing was judged; --save makes it.")
     return int(bool(failures) or not all(is_fine(row["verdict"]) for row in table))
 
 
@@ -539,13 +540,19 @@ def measure_families(
         try:
             measured[family] = measure_surely(family, options.scale, known, options.tolerance)
         except MeasurementError as error:
-            failures.append(f"{family} failed: {error}")
+            failures.append(f"{family} failed: {error}.")
     return measured, failures
 
 
 def read_reference(path: Path) -> Reference:
     """The ratios on file; none if there is no file."""
     return json.loads(path.read_text()) if path.exists() else {}
+
+
+def save_reference(path: Path, records: Reference) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(records, indent=1) + "\n")
+    print(f"Saved in {path}.")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from benchmarks.papers.plan import (
     merge_tasks,
     select_exhibits,
 )
-from benchmarks.papers.report import make_report, render_markdown
+from benchmarks.papers.report import make_report, render_markdown, summarise_methods
 from benchmarks.storage import append_measurement, read_measurements
 
 RESULTS = Path("benchmarks", "results", "papers.jsonl")
@@ -36,11 +36,12 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--render", type=Path, metavar="PAGE", help="write Markdown, run nothing")
     parser.add_argument("--html", type=Path, metavar="PAGE", help="write HTML, run nothing")
+    parser.add_argument("--into", type=Path, metavar="PAGE", help="fill a table, run nothing")
 
 
 def run_command(options: argparse.Namespace) -> int:
     try:
-        if options.render or options.html:
+        if options.render or options.html or options.into:
             write_pages(options)
         else:
             run_exhibits(select_exhibits(options.paper, options.table), options)
@@ -62,6 +63,9 @@ def write_pages(options: argparse.Namespace) -> None:
         options.render.write_text(render_markdown(report, pictures))
     if options.html:
         options.html.write_text(write_page(report))
+    if options.into:
+        rows = [{"experiment": "methods", "rows": summarise_methods(report.cells)}]
+        options.into.write_text(experiments.render_into(options.into.read_text(), rows))
 
 
 def run_exhibits(exhibits: list[str], options: argparse.Namespace) -> None:

@@ -4,10 +4,12 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.experiments import render_rows
+from benchmarks.experiments import Row, render_rows
 from benchmarks.papers.cells import Record
 from benchmarks.papers.claims import CLAIMS, show_figure
+from benchmarks.papers.plan import DCSVM_SETTINGS
 from benchmarks.papers.tables import STUDY_TABLES, Shown, show_cells, show_study
+from benchmarks.settings import TOL
 from benchmarks.storage import read_measurements
 
 PAPERS = {
@@ -74,6 +76,40 @@ def count_verdicts(shown: Shown) -> Counter[str]:
 def name_verdict(statement: str) -> str:
     """The verdict that a statement begins with."""
     return max((v for v in VERDICTS if statement.startswith(v)), key=len, default=statement)
+
+
+#: Columns of the short table: a method at one setting.
+SHORT: dict[str, tuple[str, Record]] = {
+    "KernelSVC": ("KernelSVC", {"tol": TOL}),
+    "DCSVC early": DCSVM_SETTINGS["DC-SVM (early)"],
+    **{
+        name: DCSVM_SETTINGS[name]
+        for name in ("LIBSVM", "LaSVM", "CascadeSVM", "LLSVM", "FastFood")
+    },
+}
+
+
+def summarise_methods(cells: list[Record]) -> list[Row]:
+    """One row a large data set: test accuracy and seconds to fit, or what came of the attempt."""
+    rows: list[Row] = []
+    for data, n_rows in dict.fromkeys(
+        (c["data"], c["rows"]) for c in cells if c["group"] == "kernel"
+    ):
+        row: Row = {"data": f"{data}, {n_rows:,} rows"}
+        for column, (method, options) in SHORT.items():
+            wanted = {"data": data, "rows": n_rows, "method": method, "options": options}
+            found = next((c for c in cells if wanted.items() <= c.items()), None)
+            row[column] = describe_cell(found)
+        rows.append(row)
+    return rows
+
+
+def describe_cell(cell: Record | None) -> str:
+    if cell is None:
+        return "not run"
+    if "fit_s" not in cell:
+        return str(cell["outcome"])
+    return f"{cell['accuracy']:.1f} %, {cell['fit_s']:.2g} s"
 
 
 def describe_counts(shown: Shown) -> str:
