@@ -13,7 +13,7 @@ from math import ceil, exp, floor, log2, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from widemargin.export.c_float import (
+from widemargin.export.c_parts import (
     as_seen,
     known,
     pick_cluster,

@@ -1,0 +1,232 @@
+"""Parts of the C that float and fixed point share: scaling, routing, codes and arrays."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from widemargin.export.c_text import Program, write_float
+from widemargin.export.description import ClusterSum, CurveSum, Description, KernelSum
+from widemargin.kernels import Kernel
+from widemargin.kernels.summed import Form, SummedKernel
+from widemargin.tables.quantiser import Quantiser
+
+#: Least squared norm of the mean of a group, as in kernel k-means.
+MIN_SQUARED_NORM = 1e-30
+
+
+def known(kernel: Kernel) -> SummedKernel:
+    """The kernel, which `describe` takes only if it has a name; those are all sums."""
+    assert isinstance(kernel, SummedKernel)
+    return kernel
+
+
+def write_scaling(program: Program, described: Description) -> None:
+    """Add ``@scale``: features as the model sees them."""
+    steps = []
+    for number, scaling in enumerate(described.scaling):
+        factor = scaling.factor / scaling.divisor
+        shift = scaling.after - scaling.before * factor
+        # The value that becomes zero is subtracted first: where it is large, little is lost then.
+        zero = (-shift / np.where(factor == 0, 1.0, factor)).astype(np.float32)
+        program.array(f"zero{number}", zero)
+        program.array(f"factor{number}", factor.astype(np.float32))
+        program.array(f"shift{number}", (shift + zero * factor).astype(np.float32))
+        steps.append(
+            f"        t = (t - @zero{number}[j]) * @factor{number}[j] + @shift{number}[j];"
+        )
+        if np.isfinite([scaling.low, scaling.high]).all():
+            low, high = write_float(scaling.low), write_float(scaling.high)
+            steps.append(f"        t = t < {low} ? {low} : (t > {high} ? {high} : t);")
+    functions = described.functions
+    if isinstance(functions, ClusterSum):
+        functions = functions.clusters[0]
+    if isinstance(functions, KernelSum):
+        kernel = known(functions.kernel)
+        if kernel.needs_nonnegative:
+            steps.append("        t = t < 0.0f ? 0.0f : t;")
+        if takes_root(kernel):
+            _write_root(program)
+            steps.append("        t = @root(t);")
+    body = "\n".join(steps)
+    program.function(
+        f"""
+/* Features as the model sees them. */
+static void @scale(const float *x, float *z)
+{{
+    for (int j = 0; j < @@_N_FEATURES; j++) {{
+        float t = x[j];
+{body}
+        z[j] = t;
+    }}
+}}
+"""
+    )
+
+
+def takes_root(kernel: SummedKernel) -> bool:
+    """Whether a kernel is a product of square roots."""
+    return kernel.form == Form() and bool(kernel.transform(np.array([4.0]))[0] == 2.0)
+
+
+def as_seen(kernel: SummedKernel, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Vectors as ``@kernel`` meets them."""
+    return np.sqrt(vectors) if takes_root(kernel) else vectors
+
+
+def _write_root(program: Program) -> None:
+    program.function(
+        """
+/* Square root: a guess from the exponent, then Newton's method. */
+static float @root(float x)
+{
+    union { float f; uint32_t u; } y;
+    if (x < 1e-38f) {
+        return 0.0f;
+    }
+    y.f = x;
+    y.u = (y.u >> 1) + 0x1fbd1df5u;
+    y.f = 0.5f * (y.f + x / y.f);
+    y.f = 0.5f * (y.f + x / y.f);
+    return 0.5f * (y.f + x / y.f);
+}
+"""
+    )
+
+
+def write_vectors(
+    program: Program,
+    vectors: NDArray[np.generic],
+    coef: NDArray[np.generic],
+    intercept: NDArray[np.generic],
+) -> None:
+    """Add the arrays of kernel sums and the number of vectors."""
+    program.arrays.append(f"#define @@_N_VECTORS {len(vectors)}\n")
+    program.array("vectors", vectors)
+    program.array("coef", coef)
+    program.array("intercepts", intercept)
+
+
+def pick_cluster(functions: KernelSum | ClusterSum, query: str) -> str:
+    """Lines that set ``cluster`` and its vectors ``first`` to ``last``."""
+    if isinstance(functions, ClusterSum):
+        return (
+            f"    const int cluster = @route({query});\n"
+            "    const int first = @starts[cluster];\n"
+            "    const int last = @starts[cluster + 1];"
+        )
+    return "    const int cluster = 0, first = 0, last = @@_N_VECTORS;"
+
+
+def write_route(
+    program: Program, functions: ClusterSum, query: str, vector: str, unit: float = 1.0
+) -> None:
+    """Add ``@route``: the cluster of a query, through forks; kernel values are in ``unit``."""
+    sizes = [len(c.vectors) for c in functions.clusters]
+    program.array("starts", np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32))
+    forks = functions.forks
+    n_groups = [len(fork.targets) for fork in forks]
+    first_groups = np.concatenate([[0], np.cumsum(n_groups)])
+    firsts = np.concatenate([[0], np.cumsum([len(fork.samples) for fork in forks])])
+    ends = [firsts[i] + fork.bounds[1:] for i, fork in enumerate(forks)]
+    factors, terms = [], []
+    for fork in forks:
+        counts = np.diff(fork.bounds)
+        norms = np.maximum(fork.squared_norms, MIN_SQUARED_NORM)
+        factors.append(unit / (counts * (np.sqrt(norms) if fork.on_sphere else 1.0)))
+        terms.append(np.zeros(len(counts)) if fork.on_sphere else 0.5 * fork.squared_norms)
+    program.array("group_starts", first_groups.astype(np.int32))
+    program.array("group_ends", np.concatenate(ends).astype(np.int32))
+    program.array("group_factors", np.concatenate(factors).astype(np.float32))
+    program.array("group_terms", np.concatenate(terms).astype(np.float32))
+    program.array("group_targets", np.concatenate([f.targets for f in forks]).astype(np.int32))
+    program.array("fork_starts", firsts.astype(np.int32))
+    program.array("fork_samples", np.concatenate([f.samples for f in forks]).astype(np.int32))
+    program.function(
+        f"""
+/* Cluster of a query: at every fork the group whose mean is nearest. */
+static int @route(const {query} *x)
+{{
+    int fork = 0;
+    for (;;) {{
+        int best = 0, target, at = @fork_starts[fork];
+        float most = -1e30f;
+        for (int g = @group_starts[fork]; g < @group_starts[fork + 1]; g++) {{
+            float sum = 0.0f;
+            for (; at < @group_ends[g]; at++) {{
+                const {vector} *sample = @samples + @fork_samples[at] * @@_N_FEATURES;
+                sum += (float)@kernel(x, sample);
+            }}
+            const float value = sum * @group_factors[g] - @group_terms[g];
+            if (value > most) {{
+                most = value;
+                best = g;
+            }}
+        }}
+        target = @group_targets[best];
+        if (target >= 0) {{
+            return target;
+        }}
+        fork = -1 - target;
+    }}
+}}
+"""
+    )
+
+
+def write_codes(program: Program, functions: CurveSum) -> None:
+    """Add ``@code``: the place of a value on the curve of a feature."""
+    quantiser, lengths = functions.quantiser, np.diff(functions.offsets)
+    program.array("low", quantiser.low.astype(np.float32))
+    program.array("inverse_span", (1.0 / quantiser.span).astype(np.float32))
+    last = "@lengths[j] - 1"
+    if (lengths == lengths[0]).all():
+        last = str(int(lengths[0]) - 1)
+    else:
+        program.array("lengths", lengths.astype(np.int32))
+    if quantiser.spacing == "uniform":
+        shift = write_float(0.0 if quantiser.cut else 0.5)
+        steps = write_float(quantiser.n_bins - 1)
+        find = f"    int code = (int)(position * {steps} + {shift});"
+    else:
+        bounds = find_bounds(quantiser)
+        program.array("bounds", bounds.astype(np.float32))
+        find = f"""    int code = 0, above = {len(bounds)};
+    while (code < above) {{
+        const int middle = (code + above) / 2;
+        if (@bounds[middle] <= position) {{
+            code = middle + 1;
+        }} else {{
+            above = middle;
+        }}
+    }}"""
+    program.function(
+        f"""
+/* Place of a value on the curve of feature j. */
+static int @code(float value, int j)
+{{
+    float position = (value - @low[j]) * @inverse_span[j];
+    const int last = {last};
+    position = position < 0.0f ? 0.0f : (position > 1.0f ? 1.0f : position);
+{find}
+    return code < last ? code : last;
+}}
+"""
+    )
+
+
+def find_bounds(quantiser: Quantiser) -> NDArray[np.float64]:
+    """Positions at which the next code begins."""
+    if quantiser.spacing == "quantile":
+        # A position on the middle itself belongs below.
+        return np.nextafter(0.5 * (quantiser.grid[1:] + quantiser.grid[:-1]), np.inf)
+    steps = np.arange(1, quantiser.n_bins) - (0.0 if quantiser.cut else 0.5)
+    positions = steps / (quantiser.n_bins - 1)
+    return positions**2 if quantiser.spacing == "sqrt" else positions
+
+
+def write_curve_starts(program: Program, offsets: NDArray[np.int64]) -> str:
+    """Where the curve of feature j begins, as an expression; adds an array if it must."""
+    lengths = np.diff(offsets)
+    if (lengths == lengths[0]).all():
+        return f"j * {int(lengths[0])}"
+    program.array("offsets", offsets[:-1].astype(np.int32))
+    return "@offsets[j]"
