@@ -97,9 +97,7 @@ SIZES = (10, 50, 200)
 
 #: Machines with a kernel of all features, for the tables of DC-SVM and the figures.
 KERNEL_METHODS = {
-    "KernelSVC": Method(
-        KernelSVC, "exact", True, "tol", (0.5, 0.05, TOL), OURS | {"fit_intercept": False}
-    ),
+    "KernelSVC": Method(KernelSVC, "exact", True, "tol", (0.5, 0.05, TOL), OURS),
     "DC-SVM": Method(DCSVC, "exact", True, "stop_level", (4, 3, 2, 1, 0), OURS | {"tol": TOL}),
     "LIBSVM": Method(SVC, "exact", False, fixed=PEER),
     "LIBSVM on a sample": Method(
