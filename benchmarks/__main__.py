@@ -1,12 +1,12 @@
-"""The command: ``python -m benchmarks papers``, ``quick``, ``run exact`` or a family of experiments."""
+"""The command ``python -m benchmarks``: papers, quick, run, render and families of experiments."""
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
 
 from benchmarks import additive, divide, experiments, projected, quick
+from benchmarks.arguments import list_of
 from benchmarks.datasets import DATASETS
 from benchmarks.papers import command as papers
 from benchmarks.render import render_page, replace_marked
@@ -86,19 +86,6 @@ def run_family(options: argparse.Namespace) -> int:
     if not (options.render or options.into):
         experiments.run_apart(options.family, options.only, options.results)
     return 0
-
-
-def list_of(names: Iterable[str]) -> Callable[[str], tuple[str, ...]]:
-    """Make a parser of comma-separated names."""
-
-    def parse_names(text: str) -> tuple[str, ...]:
-        chosen = tuple(text.split(","))
-        unknown = [name for name in chosen if name not in names]
-        if unknown:
-            raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(names)}")
-        return chosen
-
-    return parse_names
 
 
 def run_suite(options: argparse.Namespace) -> int:

@@ -25,8 +25,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.reference.lasvm import PlainLasvm
 from tests.reference.svm_dual import objective, violation
 from widemargin import KernelSVC
-from widemargin.baselines import lasvm
-from widemargin.baselines.lasvm import LaSVC, Machine, Plan
+from widemargin.baselines import LaSVC, lasvm_machine
+from widemargin.baselines.lasvm_machine import Machine, Plan
 from widemargin.kernels import make_kernel
 from widemargin.parallel import Workers
 
@@ -60,7 +60,7 @@ def make_machine(n=60, max_bytes=10**7, seed=0):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_every_example_does_what_a_plain_lasvm_does(seed, monkeypatch):
-    monkeypatch.setattr(lasvm, "FIRST_SLOTS", 3)
+    monkeypatch.setattr(lasvm_machine, "FIRST_SLOTS", 3)
     machine, plain = make_machine(seed=seed)
     rng = np.random.default_rng(seed)
     alpha, members = np.zeros(60), set()
@@ -77,12 +77,12 @@ def test_every_example_does_what_a_plain_lasvm_does(seed, monkeypatch):
 
 def run_tight(max_bytes=8 * 5 * 60, block=7):
     """A machine with few lines and slots, which crosses all borders; and the plain one."""
-    sizes = (lasvm.BLOCK, lasvm.FIRST_SLOTS)
-    lasvm.BLOCK, lasvm.FIRST_SLOTS = block, 3
+    sizes = (lasvm_machine.BLOCK, lasvm_machine.FIRST_SLOTS)
+    lasvm_machine.BLOCK, lasvm_machine.FIRST_SLOTS = block, 3
     machine, plain = make_machine(max_bytes=max_bytes)
     rng = np.random.default_rng(0)
     outcome = machine.run(Plan([rng.permutation(60) for _ in range(3)], 1e-3, True, None))
-    lasvm.BLOCK, lasvm.FIRST_SLOTS = sizes
+    lasvm_machine.BLOCK, lasvm_machine.FIRST_SLOTS = sizes
     return machine, outcome, plain
 
 
@@ -271,7 +271,7 @@ def test_time_limit_leaves_a_model():
 def test_progress_is_shown(capsys):
     X, y = make_data()
     LaSVC(gamma=0.3, random_state=0, verbose=2).fit(X, y)
-    assert capsys.readouterr().err.count("violation") == -(-len(y) // lasvm.BLOCK)
+    assert capsys.readouterr().err.count("violation") == -(-len(y) // lasvm_machine.BLOCK)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,254 @@
+"""The machine of one binary problem of LASVM: its members, their kernel values, and its steps."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from widemargin.baselines.lasvm_fast import (
+    FREE,
+    INSERT,
+    SIZE,
+    STEPS,
+    Members,
+    Rows,
+    close_gaps,
+    run_examples,
+    run_reprocess,
+    take_line,
+)
+from widemargin.kernels import Index, Kernel, Points
+from widemargin.kernels.tiles_fast import store_columns
+from widemargin.parallel import Workers
+from widemargin.solvers.box_qp import FloatArray
+
+#: Examples whose kernel values are computed together.
+BLOCK = 256
+#: Slots there are room for at first; later half as many again.
+FIRST_SLOTS = 1024
+#: Share of empty slots from which members move together.
+MAX_EMPTY = 0.2
+#: Members of the set that one compiled call may visit, a fraction of a second: Ctrl-C and the time
+#: limit are attended to between calls.
+CALL_ENTRIES = 30_000_000
+#: A call of the finishing step that lowers the objective by no more than this share of it has come
+#: to the end of what float32 kernel values allow.
+IDLE_SHARE = 1e-12
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to do with the examples: the order of each pass, and when to stop."""
+
+    orders: list[Index]
+    tol: float
+    finish: bool
+    deadline: float | None
+
+    @property
+    def is_late(self) -> bool:
+        """Whether time is up."""
+        return self.deadline is not None and time.perf_counter() > self.deadline
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a machine has learned; ``coef`` is NaN for rows that are not in its set."""
+
+    coef: FloatArray
+    intercept: float
+    objective: float
+    n_iter: int
+    stop_reason: str
+
+
+class Machine:
+    """LASVM of one binary problem.
+
+    Parameters
+    ----------
+    kernel, points
+        The kernel and all rows, prepared for it.
+    y : ndarray of shape (n,)
+        Labels, -1.0 or 1.0.
+    upper : ndarray of shape (n,)
+        Largest alpha of each row.
+    max_bytes : int
+        Bound on the kernel values held.
+    workers : Workers
+        Threads that compute them.
+    """
+
+    def __init__(
+        self, kernel: Kernel, points: Points, y: FloatArray, upper: FloatArray, max_bytes: int,
+        workers: Workers,
+    ) -> None:  # fmt: skip
+        self.kernel, self.points, self.workers = kernel, points, workers
+        # While the store grows there are two of them.
+        self._max_values = max_bytes // 8
+        self.rows = Rows(
+            y, np.where(y > 0, 0.0, -upper), np.where(y > 0, upper, 0.0), kernel.diag(points),
+            np.full(len(y), -1),
+        )  # fmt: skip
+        self.members = _make_members(0, 2)
+
+    def recall(self, rows: Index, coef: FloatArray) -> None:
+        """Begin with rows of the set as it was, and their coefficients."""
+        size = len(rows)
+        self._make_room(size)
+        m, everyone = self.members, np.arange(size)
+        m.counts[SIZE] = size
+        m.owner[:size], self.rows.slot_of[rows] = rows, everyone
+        m.alpha[:size] = coef[rows]
+        m.lower[:size], m.upper[:size] = self.rows.lower[rows], self.rows.upper[rows]
+        product = np.zeros((size, 1))
+        self.kernel.accumulate(
+            self.points, rows, self.points, rows, coef[rows, None], product, self.workers
+        )
+        m.gradient[:size] = self.rows.y[rows] - product[:, 0]
+        held = everyone[: len(m.store)]
+        for slot in held:
+            take_line(m, slot)
+        self._compute(rows[held], m.store)
+        m.store[held, held] = self.rows.diag[rows[held]]
+
+    def run(self, plan: Plan, show: Callable[[int, float], None] | None = None) -> Outcome:
+        """Take in the examples, finish, and say what was learned."""
+        stop_reason = "n_epochs"
+        for order in plan.orders:
+            for start in range(0, len(order), BLOCK):
+                if plan.is_late:
+                    return self._describe("max_time")
+                self._take_in(order[start : start + BLOCK], plan.tol)
+                if show:
+                    show(int(self.members.counts[STEPS]), self._find_ends()[1])
+        if plan.finish:
+            stop_reason = self._finish(plan)
+        return self._describe(stop_reason)
+
+    def _take_in(self, chosen: Index, tol: float) -> None:
+        """Process and reprocess for each of some examples."""
+        self._close_gaps(MAX_EMPTY)
+        self._make_room(len(chosen))
+        values = np.empty((len(chosen), len(self.members.alpha)), np.float32)
+        self._compute(chosen, values)
+        among = np.empty((len(chosen), len(chosen)), np.float32)
+        self.kernel.block(self.points, chosen, self.points, chosen, among, self.workers)
+        at, phase, missing = 0, INSERT, -1
+        while True:
+            at, phase, missing = run_examples(
+                self.rows, self.members, chosen, at, phase, values, among, tol
+            )
+            if missing < 0:
+                return
+            self._load(missing)
+
+    def _finish(self, plan: Plan) -> str:
+        """Reprocess until no pair of the set violates; returns why it ended."""
+        while not plan.is_late:
+            self._close_gaps(MAX_EMPTY)
+            size = max(int(self.members.counts[SIZE]), 1)
+            missing, violation, gain = run_reprocess(
+                self.rows, self.members, plan.tol, max(1, CALL_ENTRIES // size)
+            )
+            if missing >= 0:
+                self._load(missing)
+            elif violation <= plan.tol:
+                return "converged"
+            elif gain <= IDLE_SHARE * abs(self._measure_objective()):
+                return "stalled"
+        return "max_time"
+
+    def _close_gaps(self, max_share: float) -> None:
+        """Leave no slot empty if more than this share of them are."""
+        if self.members.counts[FREE] > max_share * self.members.counts[SIZE]:
+            close_gaps(self.rows, self.members)
+
+    def _load(self, slot: int) -> None:
+        """Give a member without a line one, with its kernel values."""
+        row = self.members.owner[slot : slot + 1]
+        line = take_line(self.members, slot)
+        self._compute(row, self.members.store[line : line + 1])
+        self.members.store[line, slot] = self.rows.diag[row[0]]
+
+    def _compute(self, rows: Index, out: NDArray[np.float32]) -> None:
+        """Write the kernel between some rows and the members, by slot, to the first columns."""
+        size = int(self.members.counts[SIZE])
+        # An empty slot has some row's values: nobody reads them.
+        owners = np.maximum(self.members.owner[:size], 0)
+        lines, alone = np.arange(len(rows)), Workers(1, None)
+
+        def fill(start: int, stop: int) -> None:
+            part = np.empty((stop - start, len(rows)), np.float32)
+            self.kernel.block(self.points, owners[start:stop], self.points, rows, part, alone)
+            store_columns(part, lines, start, out)
+
+        self.workers.run(size, fill)
+
+    def _make_room(self, n_more: int) -> None:
+        """See to it that so many members can enter."""
+        old = self.members
+        needed = int(old.counts[SIZE] - old.counts[FREE]) + n_more
+        if needed <= len(old.alpha):
+            return
+        n_slots = min(max(needed, FIRST_SLOTS, len(old.alpha) * 3 // 2), len(self.rows.y))
+        n_lines = min(n_slots, self._max_values // n_slots)
+        if n_lines < min(n_slots, 2):
+            raise ValueError(
+                f"memory: too small; {16 * n_slots:,} bytes are needed for two rows of kernel values "
+                "of the set. Raise memory"
+            )
+        self.members = _copy_members(old, _make_members(n_slots, n_lines))
+
+    def _find_ends(self) -> tuple[float, float]:
+        """The intercept, halfway between the extreme gradients, and how far these violate."""
+        m = self.members
+        high = float(np.max(m.gradient, where=m.alpha < m.upper, initial=-np.inf))
+        low = float(np.min(m.gradient, where=m.alpha > m.lower, initial=np.inf))
+        ends = [end for end in (high, low) if np.isfinite(end)]
+        return float(np.mean(ends)) if ends else 0.0, max(high - low, 0.0)
+
+    def _measure_objective(self) -> float:
+        at = np.flatnonzero(self.members.owner >= 0)
+        y = self.rows.y[self.members.owner[at]]
+        return -0.5 * float(self.members.alpha[at] @ (y + self.members.gradient[at]))
+
+    def _describe(self, stop_reason: str) -> Outcome:
+        m = self.members
+        inside = np.flatnonzero(m.owner >= 0)
+        coef = np.full(len(self.rows.y), np.nan)
+        coef[m.owner[inside]] = m.alpha[inside]
+        return Outcome(
+            coef, self._find_ends()[0], self._measure_objective(), int(m.counts[STEPS]), stop_reason
+        )
+
+
+def _make_members(n_slots: int, n_lines: int) -> Members:
+    """Room for members, all of it empty."""
+    return Members(
+        alpha=np.zeros(n_slots),
+        gradient=np.zeros(n_slots),
+        lower=np.zeros(n_slots),
+        upper=np.zeros(n_slots),
+        owner=np.full(n_slots, -1),
+        line_of=np.full(n_slots, -1),
+        free=np.zeros(n_slots, np.int64),
+        store=np.empty((n_lines, n_slots), np.float32),
+        slot_at=np.full(n_lines, -1),
+        last_use=np.full(n_lines, -1),
+        counts=np.zeros(4, np.int64),
+    )
+
+
+def _copy_members(old: Members, new: Members) -> Members:
+    """Copy members to a place with more slots; there may be fewer lines."""
+    n_slots, n_lines = len(old.alpha), min(len(old.slot_at), len(new.slot_at))
+    for a, b in zip(old[:7], new[:7], strict=True):
+        b[:n_slots] = a
+    new.line_of[new.line_of >= n_lines] = -1
+    new.store[:n_lines, :n_slots] = old.store[:n_lines]
+    new.slot_at[:n_lines], new.last_use[:n_lines] = old.slot_at[:n_lines], old.last_use[:n_lines]
+    new.counts[:] = old.counts
+    return new
