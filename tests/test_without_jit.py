@@ -21,6 +21,7 @@ from widemargin import (
     PowerMeanSVC,
     ProjectedSVC,
 )
+from widemargin.baselines import PWLSGDSVC, SIKMASVC, FastfoodSVC
 from widemargin.kernels import tiles_fast
 from widemargin.solvers import additive, box_qp, box_qp_fast, working
 
@@ -76,6 +77,10 @@ LINEAR_MODELS = {
     "regression": LRSVC(n_anchors=5),
     "basis": ProjectedSVC(n_basis=4),
     "drawn basis": ProjectedSVC(n_basis=4, candidates=10),
+    "fastfood": FastfoodSVC(n_features=16),
+    "ramps": PWLSGDSVC(n_segments=4, max_iter=3),
+    "hats": PWLSGDSVC(n_segments=4, max_iter=3, regulariser="identity"),
+    "levels": SIKMASVC(n_bins=5),
 }
 
 
