@@ -210,6 +210,8 @@ def test_a_run_resumes_and_keeps_what_it_has(monkeypatch, tmp_path):
     assert n_cells == len(ran) == 10
     assert main(call) == 0
     assert len(read_measurements(results)) == n_cells
+    assert main([*call[:-1], str(tmp_path / "other.jsonl"), "--method", "ICD"]) == 0
+    assert {task.method for task in ran[n_cells:]} == {"ICD"}
 
 
 def test_a_worker_measures_a_real_fit(monkeypatch, capsys):
