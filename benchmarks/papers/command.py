@@ -7,6 +7,7 @@ from pathlib import Path
 
 from benchmarks import experiments
 from benchmarks.papers.cells import Record, run_task
+from benchmarks.papers.methods import GROUPS
 from benchmarks.papers.plan import (
     BUDGETS,
     STUDIES,
@@ -20,6 +21,7 @@ from benchmarks.storage import append_measurement, read_measurements
 
 RESULTS = Path("benchmarks", "results", "papers.jsonl")
 PAPERS = ("dcsvm", "pmsvm", "icd", "psvm")
+METHODS = tuple(dict.fromkeys(name for methods in GROUPS.values() for name in methods))
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -29,7 +31,9 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.set_defaults(command=run_command)
     parser.add_argument("--paper", choices=PAPERS)
     parser.add_argument("--table", help="a number, figure-NUMBER, or error-time")
-    parser.add_argument("--method", help="this one only, as the tables call it, such as DC-SVM")
+    parser.add_argument(
+        "--method", choices=METHODS, metavar="NAME", help="one of the tables' methods"
+    )
     parser.add_argument("--budget", choices=tuple(BUDGETS), default="10m")
     parser.add_argument(
         "--limit-seconds", type=float, help="stop a fit after; by the budget if not given"
