@@ -51,7 +51,7 @@ def group_curves(records: list[Record]) -> dict[tuple[str, int], dict[str, list[
         if record["group"] == "kernel" and "fit_s" in record:
             curves[record["data"], record["rows"]][record["method"]].append(record)
     return {
-        key: {name: methods[name] for name in GROUPS["kernel"] if name in methods}
+        key: {name: methods[name] for name in STYLES if name in methods}
         for key, methods in curves.items()
         if len(methods) >= MIN_METHODS
     }
@@ -69,15 +69,33 @@ def draw_error_time(title: str, curves: dict[str, list[Record]]) -> Any:
 
 
 def draw_curve(axes: Axes, name: str, points: list[Record]) -> None:
+    """A marker for every setting, faint where another is faster and better; a line joins the rest."""
     colour, marker = STYLES[name]
     ours = GROUPS["kernel"][name].is_ours
-    points = sorted(points, key=lambda r: float(r["fit_s"]))
+    best = find_frontier(points)
+    worse = [point for point in points if point not in best]
+    look: dict[str, Any] = {
+        "color": colour, "marker": marker, "zorder": 3 if ours else 2, "markeredgecolor": "white",
+        "markeredgewidth": 0.6, "markersize": 13 if marker == "*" else 8 if ours else 6.5,
+    }  # fmt: skip
     axes.plot(
-        [r["fit_s"] for r in points], [error(r) for r in points],
-        color=colour, marker=marker, label=name, linewidth=2.8 if ours else 1.1,
-        markersize=13 if marker == "*" else 7.5 if ours else 6.5, zorder=3 if ours else 2,
-        linestyle="-" if ours else (0, (4, 1.5)), markeredgecolor="white", markeredgewidth=0.6,
+        *locate(best), **look, label=name, linewidth=2.8 if ours else 1.1,
+        linestyle="-" if ours else (0, (4, 1.5)),
     )  # fmt: skip
+    axes.plot(*locate(worse), **look, linestyle="none", alpha=0.3)
+
+
+def find_frontier(points: list[Record]) -> list[Record]:
+    """Points that no faster one equals in error, the fastest first."""
+    frontier: list[Record] = []
+    for point in sorted(points, key=lambda r: float(r["fit_s"])):
+        if not frontier or error(point) < error(frontier[-1]):
+            frontier.append(point)
+    return frontier
+
+
+def locate(points: list[Record]) -> tuple[list[float], list[float]]:
+    return [point["fit_s"] for point in points], [error(point) for point in points]
 
 
 def finish_axes(axes: Axes, title: str, least: float, most: float) -> None:

@@ -79,8 +79,9 @@ def render_caption(name: str, measured: list[Record]) -> str:
     words = (
         f"{data}, {int(rows):,} training and {tests} test rows. Across: seconds to fit. Upwards: test "
         "error in percent. Both axes are logarithmic; further left and lower is better. A marker is "
-        "one setting of a method, and a line joins the settings. Bold lines are widemargin's. Errors "
-        "far above the least are off the picture; the table has all points."
+        "one setting of a method, faint if another setting is faster and better; a line joins the "
+        "rest. Bold lines are widemargin's. Errors far above the least are off the picture; the table "
+        "has all points."
     )
     return tag("p", text(words))
 
