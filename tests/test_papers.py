@@ -31,7 +31,14 @@ from benchmarks.papers.plan import (
     select_exhibits,
 )
 from benchmarks.papers.published import FOLDER, read_published
-from benchmarks.papers.report import SHOWN, count_verdicts, make_report, render_markdown
+from benchmarks.papers.report import (
+    SHORT,
+    SHOWN,
+    count_verdicts,
+    make_report,
+    render_markdown,
+    summarise_methods,
+)
 from benchmarks.papers.verdicts import find_difference, judge_accuracy, judge_speed
 from benchmarks.storage import append_measurement, read_measurements
 
@@ -296,6 +303,20 @@ def test_figures_have_a_curve_for_every_method():
     text = to_svg(figure)
     assert text.startswith("<svg")
     assert all(name in text for name in methods)
+
+
+def test_the_short_table_has_sets_on_which_all_were_tried():
+    found = [
+        record(method=method, options=options, accuracy=98.76, fit_s=1.234)
+        for method, options in SHORT.values()
+    ]
+    found[-1] = record(
+        method=found[-1]["method"], options=found[-1]["options"], outcome="took over 9 s"
+    )
+    (row,) = summarise_methods([*found, record("covtype", rows=50_000)])
+    assert row["data"] == "ijcnn1, 49,990 rows"
+    assert row["KernelSVC"] == "98.8 %, 1.2 s"
+    assert row["FastFood"] == "took over 9 s"
 
 
 def test_lines_join_settings_that_none_faster_equals():

@@ -90,7 +90,7 @@ SHORT: dict[str, tuple[str, Record]] = {
 
 
 def summarise_methods(cells: list[Record]) -> list[Row]:
-    """One row a large data set: test accuracy and seconds to fit, or what came of the attempt."""
+    """One row a large data set on which all were tried: accuracy and seconds, or what came of it."""
     rows: list[Row] = []
     for data, n_rows in dict.fromkeys(
         (c["data"], c["rows"]) for c in cells if c["group"] == "kernel"
@@ -99,14 +99,13 @@ def summarise_methods(cells: list[Record]) -> list[Row]:
         for column, (method, options) in SHORT.items():
             wanted = {"data": data, "rows": n_rows, "method": method, "options": options}
             found = next((c for c in cells if wanted.items() <= c.items()), None)
-            row[column] = describe_cell(found)
-        rows.append(row)
+            row[column] = None if found is None else describe_cell(found)
+        if None not in row.values():
+            rows.append(row)
     return rows
 
 
-def describe_cell(cell: Record | None) -> str:
-    if cell is None:
-        return "not run"
+def describe_cell(cell: Record) -> str:
     if "fit_s" not in cell:
         return str(cell["outcome"])
     return f"{cell['accuracy']:.1f} %, {cell['fit_s']:.2g} s"
