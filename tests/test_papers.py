@@ -200,6 +200,13 @@ def test_slower_settings_are_not_tried_after_one_that_is_late(monkeypatch):
     ]  # fmt: skip
 
 
+def test_a_warm_up_that_fails_is_told(monkeypatch):
+    monkeypatch.setattr(cells, "start_worker", lambda task: start("raise SystemExit(2)"))
+    kept = []
+    run_task(Task("ijcnn1", 10, "kernel", "LIBSVM", ({},)), 1.0, kept.append)
+    assert kept[0]["outcome"] == "the warm-up failed with code 2"
+
+
 def test_a_run_resumes_and_keeps_what_it_has(monkeypatch, tmp_path):
     """End to end on generated data, with a fit that was measured before."""
     results = tmp_path / "papers.jsonl"

@@ -45,14 +45,14 @@ def run_task(task: Task, limit_seconds: float, keep: Callable[[Record], None]) -
     machine = describe_machine()
     with start_worker(task) as answers:
         answers.wait(PREPARATION_SECONDS)
-        was_ended = bool(answers.ended)
+        not_tried = f"the warm-up {answers.ended}" if answers.ended else ""
         for options in task.settings:
             answers.wait(limit_seconds)  # The fit, then the prediction.
             measured = answers.wait(limit_seconds)
-            outcome = f"not tried: a faster setting {answers.ended}" if was_ended else answers.ended
-            was_ended = bool(answers.ended)
-            found = measured or {"options": options, "outcome": outcome}
+            found = measured or {"options": options, "outcome": not_tried or answers.ended}
             keep(describe(task, options) | found | {"machine": machine})
+            if answers.ended and not not_tried:
+                not_tried = f"not tried: a faster setting {answers.ended}"
 
 
 def describe(task: Task, options: Options) -> Record:
