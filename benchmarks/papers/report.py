@@ -8,7 +8,7 @@ from benchmarks.experiments import Row, render_rows
 from benchmarks.papers.cells import Record
 from benchmarks.papers.claims import CLAIMS, show_figure
 from benchmarks.papers.plan import DCSVM_SETTINGS
-from benchmarks.papers.tables import STUDY_TABLES, Shown, show_cells, show_study
+from benchmarks.papers.tables import STUDY_TABLES, Shown, show_cells, show_sizes, show_study
 from benchmarks.settings import TOL
 from benchmarks.storage import read_measurements
 
@@ -22,7 +22,7 @@ PAPERS = {
 SHOWN = (
     *(f"dcsvm-table-{n}" for n in (1, 3, 4, 5, 6, 7)), *(f"dcsvm-figure-{n}" for n in (1, 2, 3, 4)),
     *(f"pmsvm-table-{n}" for n in (3, 4, 5)), *(f"pmsvm-figure-{n}" for n in (1, 2, 3, 4)),
-    *(f"icd-table-{n}" for n in (1, 2, 3, 5)), "icd-figure-1",
+    *(f"icd-table-{n}" for n in (1, 2, 3, 4, 5)), "icd-figure-1",
     *(f"psvm-table-{n}" for n in (2, 3, 4)),
 )  # fmt: skip
 #: Verdicts begin with one of these.
@@ -62,6 +62,8 @@ def make_report(results: Path) -> Report:
 def show(name: str, cells: list[Record]) -> Shown:
     if name in CLAIMS:
         return show_figure(name)
+    if name == "icd-table-4":
+        return show_sizes(name)
     return show_study(name) if name in STUDY_TABLES else show_cells(name, cells)
 
 

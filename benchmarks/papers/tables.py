@@ -158,6 +158,25 @@ def state_verdict(
     return judge_speed(here, paper) if here and paper else "not comparable: no reference"
 
 
+def show_sizes(name: str) -> Shown:
+    """A table of the data themselves."""
+    published = read_published(name)
+    rows = []
+    for row in published["rows"]:
+        data = RENAMED["icd-table-5"].get(row["dataset"], row["dataset"])
+        here = SETS[data].rows if data in SETS else None
+        verdict = "reproduced" if here == row["n_train"] else "worse: other rows"
+        if row.get("uncertain"):
+            verdict = "not comparable: a misprint, see the notes"
+        rows.append({
+            "data": row["dataset"],
+            "paper: training rows": row["n_train"],
+            "here: training rows": here,
+            "verdict": verdict if here else UNAVAILABLE,
+        })  # fmt: skip
+    return Shown(name, published["title"], published["reference"], rows, published["notes"])
+
+
 def show_combine(study: list[Row], published: Published) -> list[Row]:
     """Table 1 of DC-SVM, on 100,000 rows."""
     words = {"naive": "naive", "early": "early", "Bayesian": "bcm"}
