@@ -188,6 +188,6 @@ def test_bad_parameters_are_named(params, message):
 
 
 @pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks([FastfoodSVC(random_state=0)])
+@parametrize_with_checks([FastfoodSVC(n_features=32, random_state=0)])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

@@ -237,7 +237,10 @@ def test_bad_parameters_are_named(params, message):
 
 @pytest.mark.filterwarnings("ignore")
 @parametrize_with_checks(
-    [LLSVC(random_state=0), LLSVC(n_landmarks=5, loss="squared_hinge", random_state=0)]
+    [
+        LLSVC(n_landmarks=20, random_state=0),
+        LLSVC(n_landmarks=5, loss="squared_hinge", random_state=0),
+    ]
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

@@ -102,6 +102,6 @@ def test_bad_parameters_are_named(params, message):
 
 
 @pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks([LTPUSVC(random_state=0)])
+@parametrize_with_checks([LTPUSVC(n_units=20, random_state=0)])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
