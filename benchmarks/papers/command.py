@@ -61,11 +61,13 @@ def write_pages(options: argparse.Namespace) -> None:
     # Matplotlib is needed for pages only.
     from benchmarks.papers.figures import save_all
     from benchmarks.papers.page import write_page
+    from benchmarks.papers.paper_figures import save_exhibits
 
     report = make_report(options.results)
     if options.render:
         pictures = save_all(report.cells, options.render.parent)
-        options.render.write_text(render_markdown(report, pictures))
+        drawn = save_exhibits(report, options.render.parent)
+        options.render.write_text(render_markdown(report, pictures, drawn))
     if options.html:
         options.html.write_text(write_page(report))
     if options.into:

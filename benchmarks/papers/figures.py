@@ -1,6 +1,7 @@
 """The picture of every large data set: test error against seconds to fit, a curve for each method."""
 
 from collections import defaultdict
+from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import matplotlib
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.ticker import FuncFormatter, LogLocator
 
 from benchmarks.papers.cells import Record
@@ -38,6 +40,8 @@ SETTINGS = {
     "svg.fonttype": "none",
     "svg.hashsalt": "widemargin",
 }
+#: Width of a figure in inches, the same for all: so letters have the same size everywhere.
+WIDTH = 7.2
 #: A figure needs so many methods to be worth looking at.
 MIN_METHODS = 5
 #: Errors are drawn up to so many times the least: what is worse says little.
@@ -60,7 +64,7 @@ def group_curves(records: list[Record]) -> dict[tuple[str, int], dict[str, list[
 def draw_error_time(title: str, curves: dict[str, list[Record]]) -> Any:
     """Draw one data set; returns the figure."""
     with plt.rc_context(SETTINGS):
-        figure, axes = plt.subplots(figsize=(7.2, 5.9), layout="constrained")
+        figure, axes = plt.subplots(figsize=(WIDTH, 5.9), layout="constrained")
         least = min(error(r) for points in curves.values() for r in points)
         for name, points in curves.items():
             draw_curve(axes, name, points)
@@ -68,7 +72,14 @@ def draw_error_time(title: str, curves: dict[str, list[Record]]) -> Any:
     return figure
 
 
-def draw_curve(axes: Axes, name: str, points: list[Record]) -> None:
+def error(record: Record) -> float:
+    """Test error in percent; at least half a row, so that none is off the scale."""
+    return max(100.0 - float(record["accuracy"]), 50.0 / float(record["n_test"]))
+
+
+def draw_curve(
+    axes: Axes, name: str, points: list[Record], measure: Callable[[Record], float] = error
+) -> None:
     """A marker for every setting, faint where another is faster and better; a line joins the rest."""
     colour, marker = STYLES[name]
     ours = GROUPS["kernel"][name].is_ours
@@ -79,10 +90,10 @@ def draw_curve(axes: Axes, name: str, points: list[Record]) -> None:
         "markeredgewidth": 0.6, "markersize": 13 if marker == "*" else 8 if ours else 6.5,
     }  # fmt: skip
     axes.plot(
-        *locate(best), **look, label=name, linewidth=2.8 if ours else 1.1,
+        *locate(best, measure), **look, label=name, linewidth=2.8 if ours else 1.1,
         linestyle="-" if ours else (0, (4, 1.5)),
     )  # fmt: skip
-    axes.plot(*locate(worse), **look, linestyle="none", alpha=0.3)
+    axes.plot(*locate(worse, measure), **look, linestyle="none", alpha=0.3)
 
 
 def find_frontier(points: list[Record]) -> list[Record]:
@@ -94,8 +105,10 @@ def find_frontier(points: list[Record]) -> list[Record]:
     return frontier
 
 
-def locate(points: list[Record]) -> tuple[list[float], list[float]]:
-    return [point["fit_s"] for point in points], [error(point) for point in points]
+def locate(
+    points: list[Record], measure: Callable[[Record], float]
+) -> tuple[list[float], list[float]]:
+    return [point["fit_s"] for point in points], [measure(point) for point in points]
 
 
 def finish_axes(axes: Axes, title: str, least: float, most: float) -> None:
@@ -105,24 +118,33 @@ def finish_axes(axes: Axes, title: str, least: float, most: float) -> None:
     axes.set_title(title, loc="left", fontsize=12, fontweight="bold")
     axes.set_xlabel("seconds to fit (log scale)")
     axes.set_ylabel("test error, % (log scale)")
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+    write_plainly(axes.xaxis)
     for minor in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
         minor(FuncFormatter(lambda y, _: f"{y:.2g}"))
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0)))
     axes.yaxis.set_minor_locator(LogLocator(subs=()))
+    draw_grid(axes)
+    draw_legend(axes)
+
+
+def write_plainly(axis: Axis) -> None:
+    """Numbers without powers of ten."""
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}"))
+
+
+def draw_grid(axes: Axes) -> None:
     axes.grid(True, which="major", color="#e6e6e6", linewidth=0.8)
     axes.set_axisbelow(True)
+
+
+def draw_legend(axes: Axes) -> None:
+    """Methods below the figure, ours in bold."""
     legend = axes.figure.legend(
         loc="outside lower left", ncols=4, frameon=False, fontsize=9, columnspacing=1.4
     )
     for text in legend.get_texts():
         if GROUPS["kernel"][text.get_text()].is_ours:
             text.set_fontweight("bold")
-
-
-def error(record: Record) -> float:
-    """Test error in percent; at least half a row, so that none is off the scale."""
-    return max(100.0 - float(record["accuracy"]), 50.0 / float(record["n_test"]))
 
 
 def draw_all(records: list[Record]) -> dict[str, Any]:
@@ -144,9 +166,14 @@ def to_svg(figure: Any) -> str:
 
 def save_all(records: list[Record], folder: Path) -> list[Path]:
     """Save all figures as PNG."""
-    paths = []
-    for name, figure in draw_all(records).items():
-        paths.append(folder / f"error-time-{name}.png")
-        figure.savefig(paths[-1], dpi=130)
+    figures = {f"error-time-{name}": figure for name, figure in draw_all(records).items()}
+    return list(save_figures(figures, folder).values())
+
+
+def save_figures(figures: dict[str, Any], folder: Path) -> dict[str, Path]:
+    """Save figures as PNG under their names, and close them; returns where they are."""
+    paths = {name: folder / f"{name}.png" for name in figures}
+    for name, figure in figures.items():
+        figure.savefig(paths[name], dpi=130)
         plt.close(figure)
     return paths

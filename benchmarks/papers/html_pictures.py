@@ -1,4 +1,4 @@
-"""The pictures of error against time in a page of HTML, with what did not finish and all points."""
+"""Pictures in a page of HTML: the papers' figures; error against time, with all its points."""
 
 import re
 from collections import defaultdict
@@ -11,6 +11,8 @@ from benchmarks.experiments import Row
 from benchmarks.papers.cells import Record
 from benchmarks.papers.figures import draw_all, to_svg
 from benchmarks.papers.html import render_table, slug, tag, text
+from benchmarks.papers.paper_figures import PICTURES, draw_exhibits
+from benchmarks.papers.report import Report
 
 #: What matplotlib writes for files of their own: where to find its home page, and style for all.
 FILE_ONLY = re.compile(r"<metadata>.*?</metadata>|<style\b.*?</style>|<!--.*?-->", re.DOTALL)
@@ -24,6 +26,23 @@ def draw_pictures(cells: list[Record]) -> dict[str, str]:
         pictures[name] = embed_svg(to_svg(figure), name_picture(name), describe_picture(name))
         plt.close(figure)
     return pictures
+
+
+def draw_exhibit_pictures(report: Report) -> dict[str, str]:
+    """Pictures of the papers' figures with captions, by exhibit."""
+    titles = {shown.name: shown.title for shown in report.shown}
+    pictures = {}
+    for name, figure in draw_exhibits(report).items():
+        chart = wrap_chart(embed_svg(to_svg(figure), name, titles[name]), titles[name])
+        caption = tag("figcaption", tag("p", text(PICTURES[name].caption)))
+        pictures[name] = tag("figure", chart, caption)
+        plt.close(figure)
+    return pictures
+
+
+def wrap_chart(svg: str, label: str) -> str:
+    """A picture that scrolls sideways where it does not fit."""
+    return tag("div", svg, class_="chart", role="group", tabindex=0, aria_label=label)
 
 
 def embed_svg(svg: str, identifier: str, label: str) -> str:
@@ -62,8 +81,7 @@ def render_picture(name: str, svg: str, cells: list[Record]) -> str:
     """A picture, what did not finish, and all points in a table."""
     measured = [c for c in cells if "fit_s" in c]
     unfinished = [c for c in cells if "fit_s" not in c]
-    label = describe_picture(name)
-    chart = tag("div", svg, class_="chart", role="group", tabindex=0, aria_label=label)
+    chart = wrap_chart(svg, describe_picture(name))
     caption = tag("figcaption", render_caption(name, measured), render_unfinished(unfinished))
     rows = [make_point(c) for c in measured]
     points = tag("details", tag("summary", f"All {len(rows)} points"),

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
@@ -80,10 +79,9 @@ class BinEncoder(TransformerMixin, BaseEstimator):
 
     def transform(self, X: Any) -> Any:
         codes = self.quantiser_.encode(X)
-        values = codes.values.astype(np.float32)
-        if sparse.issparse(X):
-            return sparse.csr_matrix((values, codes.indices, codes.indptr), X.shape)
-        return values.reshape(X.shape)
+        if codes.is_sparse:
+            return codes.to_csr(np.arange(self.quantiser_.n_bins, dtype=np.float32))
+        return codes.values.astype(np.float32).reshape(X.shape)
 
 
 def on_bins(model: Any) -> Any:

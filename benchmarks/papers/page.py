@@ -18,6 +18,7 @@ from benchmarks.papers.html import (
 )
 from benchmarks.papers.html_pictures import (
     describe_set,
+    draw_exhibit_pictures,
     draw_pictures,
     name_picture,
     render_pictures,
@@ -57,13 +58,14 @@ def write_page(report: Report) -> str:
         HTML with its style, script and pictures inside.
     """
     pictures = draw_pictures(report.cells)
+    drawn = draw_exhibit_pictures(report)
     main = tag(
         "main",
         tag("section", tag("h2", RULES), tag("p", prose(INTRODUCTION)), id="verdicts"),
         render_summary(report.shown),
         FILTER,
         render_pictures(pictures, report.cells),
-        *(render_paper(paper, report) for paper in PAPERS),
+        *(render_paper(paper, report, drawn) for paper in PAPERS),
     )
     contents = render_contents(pictures, report.shown)
     body = tag("div", render_header(report), contents, main, class_="sheet")
@@ -180,12 +182,15 @@ def select(paper: str, shown: list[Shown]) -> list[Shown]:
     return [s for s in shown if s.name.startswith(f"{paper}-")]
 
 
-def render_paper(paper: str, report: Report) -> str:
-    exhibits = [render_exhibit(s, report.machine) for s in select(paper, report.shown)]
+def render_paper(paper: str, report: Report, drawn: dict[str, str]) -> str:
+    exhibits = [
+        render_exhibit(s, report.machine, drawn.get(s.name, ""))
+        for s in select(paper, report.shown)
+    ]
     return tag("section", tag("h2", text(PAPERS[paper])), *exhibits, id=paper, class_="paper")
 
 
-def render_exhibit(shown: Shown, machine: Record) -> str:
+def render_exhibit(shown: Shown, machine: Record, picture: str) -> str:
     """A table or figure of a paper."""
     name = name_exhibit(shown.name)
     counts = count_verdicts(shown)
@@ -195,6 +200,7 @@ def render_exhibit(shown: Shown, machine: Record) -> str:
     parts = [heading, tag("p", text(shown.reference), ".", class_="reference"), *remarks]
     if chips:
         parts.append(tag("p", chips, class_="counts"))
+    parts.append(picture)
     if shown.rows:
         context = "" if "data" in shown.rows[0] else shown.title
         parts.append(render_table(shown.rows, f"{name}: {shown.title}", context))

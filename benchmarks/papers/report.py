@@ -127,20 +127,28 @@ def describe_machine(machine: Record) -> str:
     return f"{machine['cpu']}, commit {machine['commit']}, {machine['date'][:10]}"
 
 
-def render_markdown(report: Report, pictures: list[Path]) -> str:
-    """The page of all tables and figures."""
+def render_markdown(
+    report: Report, pictures: list[Path], drawn: dict[str, str] | None = None
+) -> str:
+    """The page of all tables and figures; ``drawn`` has pictures of exhibits, as Markdown."""
     parts = ["# The papers' tables, measured", "", INTRODUCTION, "", "## Error against time", ""]
-    parts += [f"![{path.stem}]({path.name})" for path in pictures]
+    parts += [render_picture(path, path.stem) for path in pictures]
     for paper, title in PAPERS.items():
         parts += ["", f"## {title}"]
         for shown in report.shown:
             if shown.name.startswith(paper):
-                parts += render_shown(shown, report.machine)
+                parts += render_shown(shown, report.machine, (drawn or {}).get(shown.name))
     return "\n".join(parts) + "\n"
 
 
-def render_shown(shown: Shown, machine: Record) -> list[str]:
-    lines = ["", f"### {name_exhibit(shown.name)}: {shown.title}", "", f"{shown.reference}."]
+def render_picture(path: Path, words: str) -> str:
+    return f"![{words}]({path.name})"
+
+
+def render_shown(shown: Shown, machine: Record, picture: str | None) -> list[str]:
+    lines = ["", f"### {name_exhibit(shown.name)}: {shown.title}", ""]
+    lines += [picture, ""] if picture else []
+    lines.append(f"{shown.reference}.")
     if count_verdicts(shown):
         lines += ["", f"In short: {describe_counts(shown)}."]
     lines += ["", *(render_rows(shown.rows) if shown.rows else ["Nothing was measured."]), ""]
