@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
 
 from tests.counting import counts
 
 # Two threads exercise the threaded paths on any machine and leave room for parallel test workers.
 os.environ.setdefault("OMP_NUM_THREADS", "2")
+# Small products by several threads of BLAS take many times as long when other tests run beside them.
+threadpool_limits(1, user_api="blas")
 
 
 @pytest.fixture(scope="session")

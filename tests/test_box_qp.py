@@ -13,7 +13,7 @@ from tests.reference import svm_dual
 from widemargin.kernels import RBF, CallableKernel, Linear, Poly, Precomputed
 from widemargin.parallel import Workers, open_workers
 from widemargin.solvers import box_qp
-from widemargin.solvers.active_set import finish_exactly
+from widemargin.solvers.active_set import solve_small
 from widemargin.solvers.box_qp import Limits, solve_box_qp
 from widemargin.solvers.gram import CachedGram, Gram
 
@@ -630,7 +630,7 @@ def test_finish_reaches_machine_precision(C, tol, intercept):
     X, y = noisy_problem(40)
     K, upper = formulas.rbf(X, gamma=0.5), C * np.random.default_rng(1).uniform(0.2, 2.0, 40)
     result = solve(X, y, upper, RBF(0.5), intercept=intercept, tol=tol)
-    exact = finish_exactly(K, y, upper, intercept=intercept, tol=1e-3, result=result)
+    exact = solve_small(K, y, upper, intercept=intercept, limits=Limits(1e-3), start=result.coef)
     optimum = svm_dual.solve(K, y, upper, intercept)
     assert_feasible(exact, y, upper, intercept)
     assert abs(relative_excess(K, y, exact.coef, optimum)) < 1e-12
@@ -649,7 +649,7 @@ def test_finish_never_raises_the_objective(matrix, intercept):
     }[matrix]
     result = solve(K, y, 10.0, Precomputed(), intercept=intercept)
     upper = np.full(100, 10.0)
-    exact = finish_exactly(K, y, upper, intercept=intercept, tol=1e-3, result=result)
+    exact = solve_small(K, y, upper, intercept=intercept, limits=Limits(1e-3), start=result.coef)
     assert_feasible(exact, y, 10.0, intercept)
     before = svm_dual.objective(K, y, result.coef)
     assert svm_dual.objective(K, y, exact.coef) <= before + 1e-9 * abs(before)

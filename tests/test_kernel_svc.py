@@ -247,10 +247,15 @@ def test_convergence_is_reported(cancer):
     assert model.n_iter_ > 0
 
 
-def test_same_answer_for_any_number_of_threads(noisy):
-    X, y = noisy
-    one, three = (KernelSVC(C=2.0, gamma=0.3, n_jobs=n).fit(X, y) for n in (1, 3))
-    np.testing.assert_allclose(one.decision_function(X), three.decision_function(X), atol=2e-3)
+@pytest.mark.parametrize(("n_features", "n_classes"), [(20, 2), (70, 2), (5, 4)])
+def test_same_answer_for_any_number_of_threads(n_features, n_classes):
+    """To the last bit, with kernel values computed anew and kept, one problem and several."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, n_features))
+    y = np.digitize(X[:, 0] + 0.5 * rng.normal(size=4000), np.linspace(-1, 1, n_classes - 1))
+    one, *more = (KernelSVC(C=2.0, n_jobs=n).fit(X, y).decision_function(X) for n in (1, 2, 3))
+    for other in more:
+        np.testing.assert_array_equal(other, one)
 
 
 def test_clone_pickle_pipeline_and_grid_search(cancer):
@@ -352,11 +357,14 @@ def test_negative_features_name_the_column(cancer):
         KernelSVC(kernel="chi2").fit(positive, y)
     with pytest.raises(ValueError, match=r"column 3"):
         KernelSVC(kernel="intersection").fit(sparse.csr_matrix(positive), y)
+    positive[2, 5] = -1.0
+    with pytest.raises(ValueError, match=r"X, columns 3, 5: the 'chi2' kernel"):
+        KernelSVC(kernel="chi2").fit(positive, y)
     frame = pd.DataFrame(positive, columns=[f"bin{i}" for i in range(X.shape[1])])
-    with pytest.raises(ValueError, match="bin3"):
+    with pytest.raises(ValueError, match=r"columns 3 \('bin3'\), 5 \('bin5'\)"):
         KernelSVC(kernel="hellinger").fit(frame, y)
     model = KernelSVC(kernel="chi2").fit(np.abs(X), y)
-    with pytest.raises(ValueError, match="column 3"):
+    with pytest.raises(ValueError, match="columns 3, 5"):
         model.predict(positive)
 
 

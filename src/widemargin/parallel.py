@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
@@ -16,8 +16,9 @@ from threadpoolctl import LibController, ThreadpoolController
 class Workers:
     """A fixed number of threads that share a loop over ``range(n)``.
 
-    Obtain one from `open_workers`. The pieces of a loop are disjoint, so the result does not depend
-    on the number of threads. ``failed`` becomes true when a loop ends by an error or Ctrl-C: a long
+    Obtain one from `open_workers`. The pieces of a loop are disjoint and made up of whole grains, so
+    a loop that works grain by grain gives the same result, rounding too, whatever the number of
+    threads. ``failed`` becomes true when a loop ends by an error or Ctrl-C: a long
     piece that is still running may look at it and give up.
     """
 
@@ -29,16 +30,18 @@ class Workers:
     def run(self, n: int, task: Callable[[int, int], object], grain: int = 256) -> None:
         """Call ``task(start, stop)`` on consecutive pieces of ``range(n)``.
 
-        Pieces hold at least ``grain`` items, and there are several for each thread, so that one slow
-        piece does not leave the other threads idle.
+        Pieces are whole multiples of ``grain`` items, and there are several for each thread, so that
+        one slow piece does not leave the other threads idle.
         """
         bounds = split_range(n, grain, 4 * self.n_threads if self._pool else 1)
         if self._pool is None or len(bounds) < 2:
             for start, stop in bounds:
                 task(start, stop)
             return
-        futures = [self._pool.submit(task, start, stop) for start, stop in bounds]
+        futures: list[Future[object]] = []
         try:
+            for start, stop in bounds:
+                futures.append(self._pool.submit(task, start, stop))
             for future in futures:
                 future.result()
         except BaseException:
@@ -52,9 +55,13 @@ class Workers:
 
 
 def split_range(n: int, grain: int, max_pieces: int) -> list[tuple[int, int]]:
-    """Cut ``range(n)`` into at most ``max_pieces`` nearly equal pieces of at least ``grain``."""
-    pieces = max(1, min(max_pieces, n // max(grain, 1)))
-    bounds = [n * i // pieces for i in range(pieces + 1)]
+    """Cut ``range(n)`` into at most ``max_pieces`` nearly equal pieces, multiples of ``grain``.
+
+    But for the last, which ends at ``n``.
+    """
+    n_grains = -(-n // grain)
+    pieces = max(1, min(max_pieces, n_grains))
+    bounds = [min(n, n_grains * i // pieces * grain) for i in range(pieces + 1)]
     return [(a, b) for a, b in pairwise(bounds) if b > a]
 
 

@@ -3,8 +3,8 @@
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TextIO
+from contextlib import AbstractContextManager, closing, contextmanager
+from typing import Any, TextIO
 
 from widemargin.solvers.box_qp import Progress
 from widemargin.solvers.divide import LevelProgress
@@ -92,13 +92,27 @@ class LevelLine(_Line):
 
 
 class PassLine(_Line):
-    """Shows the state of a descent in passes over the data."""
+    """Shows the state of a descent in passes over the data, or in other units.
+
+    Parameters
+    ----------
+    unit : str
+        What is counted.
+    verbose, stream
+        How often and where to write.
+    """
+
+    def __init__(self, unit: str, verbose: int, stream: TextIO | None = None) -> None:
+        super().__init__(verbose, stream)
+        self.unit = unit
 
     def show(self, number: int, violation: float) -> None:
-        """Report a pass."""
+        """Report one of them."""
         if self._is_due():
             seconds = time.perf_counter() - self._began
-            self._write(f"[widemargin] pass {number:,}  violation {violation:.2g}  {seconds:.1f} s")
+            self._write(
+                f"[widemargin] {self.unit} {number:,}  violation {violation:.2g}  {seconds:.1f} s"
+            )
 
 
 class BasisLine(_Line):
@@ -129,16 +143,39 @@ class BasisLine(_Line):
 
 
 @contextmanager
-def show_passes(verbose: int) -> Iterator[Callable[[int, float], None] | None]:
-    """What to tell about passes in the body of a ``with``; None if nobody wants to know."""
-    if not verbose:
+def _open(line: Any) -> Iterator[Any]:
+    """The ``show`` of a line in the body of a ``with``; None if nobody wants to know."""
+    if not line.verbose:
         yield None
         return
-    line = PassLine(verbose)
-    try:
+    with closing(line):
         yield line.show
-    finally:
-        line.close()
+
+
+def show_passes(
+    verbose: int, unit: str = "pass"
+) -> AbstractContextManager[Callable[[int, float], None] | None]:
+    """What to tell about passes in the body of a ``with``; None if nobody wants to know."""
+    return _open(PassLine(unit, verbose))
+
+
+def show_problems(
+    n_problems: int, verbose: int
+) -> AbstractContextManager[Callable[[int, Progress], None] | None]:
+    """What to tell about binary problems in the body of a ``with``; None if nobody wants to know."""
+    return _open(ProgressLine(n_problems, verbose))
+
+
+def show_levels(verbose: int) -> AbstractContextManager[Callable[[LevelProgress], None] | None]:
+    """What to tell about levels in the body of a ``with``; None if nobody wants to know."""
+    return _open(LevelLine(verbose))
+
+
+def show_bases(
+    n_problems: int, verbose: int
+) -> AbstractContextManager[Callable[[int, str, Stage], None] | None]:
+    """What to tell about growing bases in the body of a ``with``; None if nobody wants to know."""
+    return _open(BasisLine(n_problems, verbose))
 
 
 def describe(problem: int, n_problems: int, state: Progress, seconds: float) -> str:

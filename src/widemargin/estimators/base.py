@@ -3,6 +3,7 @@
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -22,6 +23,7 @@ from widemargin.kernels import (
 )
 from widemargin.memory import parse_bytes
 from widemargin.models.expansion import Expansion, score_classes, vote
+from widemargin.parallel import single_blas
 from widemargin.problem import (
     Problem,
     Subproblem,
@@ -29,9 +31,10 @@ from widemargin.problem import (
     split_one_vs_one,
     split_one_vs_rest,
 )
-from widemargin.solvers.active_set import finish_exactly
-from widemargin.solvers.box_qp import Result
+from widemargin.solvers.active_set import solve_small
+from widemargin.solvers.box_qp import Limits, Result
 from widemargin.solvers.many import Task
+from widemargin.solvers.small import exact_matrix
 from widemargin.validation import (
     check_choice,
     check_integer,
@@ -177,10 +180,12 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
         ended = result.stop_reason in ("converged", "stalled")
         if not (ended and is_small(len(task.index), X.shape[1])):
             return result
-        return finish_exactly(
-            _exact_matrix(kernel, X, task.index), task.y, task.upper,
-            intercept=self.fit_intercept, tol=self.tol, result=result,
-        )  # fmt: skip
+        with single_blas:
+            found = solve_small(
+                exact_matrix(kernel, X, task.index), task.y, task.upper,
+                intercept=self.fit_intercept, limits=Limits(self.tol), start=result.coef,
+            )  # fmt: skip
+        return replace(found, n_iter=result.n_iter + found.n_iter)
 
     def _warm_starts(
         self, problem: Problem, n_problems: int
@@ -285,12 +290,6 @@ def expand_coefs(
     by_class = np.argsort(problem.labels, kind="stable")
     rows = by_class[coef[:, by_class].any(axis=0)]
     return rows, np.ascontiguousarray(coef[:, rows])
-
-
-def _exact_matrix(kernel: Kernel, X: Any, index: Index) -> NDArray[np.float64]:
-    if isinstance(kernel, Precomputed):
-        return np.asarray(X[np.ix_(index, index)], np.float64)
-    return kernel.exact(X[index], X[index])
 
 
 def one_or_all(values: list[Any]) -> Any:

@@ -14,7 +14,7 @@ from widemargin.kernels import Kernel, Precomputed
 from widemargin.models.clustered import ClusterParts, Committee, CommitteeModel, make_model
 from widemargin.parallel import open_workers
 from widemargin.problem import Problem, Subproblem
-from widemargin.progress import LevelLine
+from widemargin.progress import show_levels
 from widemargin.solvers.box_qp import Limits, Result
 from widemargin.solvers.divide import Level, LevelProgress, Plan, solve_levels
 from widemargin.validation import check_choice, check_integer, draw_seed
@@ -218,22 +218,20 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
     ) -> list[Result]:
         points, tasks, budget = self._prepare(problem, kernel, subproblems)
         is_warm = any(task.start is not None for task in tasks)
-        display = LevelLine(self.verbose) if self.verbose else None
         levels: list[Level] = []
         n_moves = np.zeros(len(tasks), int)
-        for level in solve_levels(
-            problem.X, kernel, points, tasks, self._plan(len(points), is_warm),
-            intercept=self.fit_intercept,
-            limits=Limits(self.tol, self.max_iter, self.max_time, budget),
-            callback=self._listener(display),
-        ):  # fmt: skip
-            n_moves += [result.n_iter for result in level.results]
-            # A level that ran out of time counts only if there is nothing better.
-            if level.is_complete or not levels:
-                levels.append(level)
-            ended_by = max((r.stop_reason for r in level.results), key=STOP_REASONS.index)
-        if display:
-            display.close()
+        with show_levels(self.verbose) as show:
+            for level in solve_levels(
+                problem.X, kernel, points, tasks, self._plan(len(points), is_warm),
+                intercept=self.fit_intercept,
+                limits=Limits(self.tol, self.max_iter, self.max_time, budget),
+                callback=self._listener(show),
+            ):  # fmt: skip
+                n_moves += [result.n_iter for result in level.results]
+                # A level that ran out of time counts only if there is nothing better.
+                if level.is_complete or not levels:
+                    levels.append(level)
+                ended_by = max((r.stop_reason for r in level.results), key=STOP_REASONS.index)
         last = levels[-1]
         if last.partition is None:
             results = [
@@ -264,12 +262,14 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
             seed=draw_seed(self.random_state),
         )
 
-    def _listener(self, display: LevelLine | None) -> Callable[[LevelProgress], object] | None:
-        if display is None:
+    def _listener(
+        self, show: Callable[[LevelProgress], object] | None
+    ) -> Callable[[LevelProgress], object] | None:
+        if show is None:
             return self.callback
 
         def listen(state: LevelProgress) -> None:
-            display.show(state)
+            show(state)
             if self.callback is not None:
                 self.callback(state)
 

@@ -13,9 +13,9 @@ from widemargin.kernels import Kernel, Precomputed
 from widemargin.models.libsvm_text import read_libsvm_model, write_libsvm_model
 from widemargin.parallel import open_workers
 from widemargin.problem import Problem, Subproblem
-from widemargin.progress import ProgressLine
+from widemargin.progress import show_problems
 from widemargin.solvers.box_qp import Limits, Progress, Result
-from widemargin.solvers.many import solve_tasks
+from widemargin.solvers.small import solve_exactly
 from widemargin.validation import check_integer, draw_seed
 
 
@@ -216,27 +216,22 @@ class KernelSVC(ExactKernelClassifier):
         self, problem: Problem, kernel: Kernel, subproblems: list[Subproblem]
     ) -> list[Result]:
         points, tasks, budget = self._prepare(problem, kernel, subproblems)
-        display = ProgressLine(len(tasks), self.verbose) if self.verbose else None
-        with open_workers(self.n_jobs) as workers:
-            results = solve_tasks(
-                kernel, points, tasks, workers, intercept=self.fit_intercept,
+        with open_workers(self.n_jobs) as workers, show_problems(len(tasks), self.verbose) as show:
+            return solve_exactly(
+                kernel, problem.X, points, tasks, workers, intercept=self.fit_intercept,
                 limits=Limits(self.tol, self.max_iter, self.max_time, budget),
-                seed=draw_seed(self.random_state), callback=self._listener(display),
+                seed=draw_seed(self.random_state), callback=self._listener(show),
             )  # fmt: skip
-        if display:
-            display.close()
-        return [
-            self._polish(kernel, problem.X, task, result)
-            for task, result in zip(tasks, results, strict=True)
-        ]
 
-    def _listener(self, display: ProgressLine | None) -> Callable[[int, Progress], object] | None:
-        if display is None and self.callback is None:
+    def _listener(
+        self, show: Callable[[int, Progress], object] | None
+    ) -> Callable[[int, Progress], object] | None:
+        if show is None and self.callback is None:
             return None
 
         def listen(problem: int, state: Progress) -> None:
-            if display is not None:
-                display.show(problem, state)
+            if show is not None:
+                show(problem, state)
             if self.callback is not None:
                 self.callback(state)
 

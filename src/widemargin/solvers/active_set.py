@@ -1,52 +1,111 @@
-"""Finishing a small problem to machine precision by a primal active-set method."""
+"""Small problems, solved to machine precision: pair moves, then a primal active-set method."""
 
+import time
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
+from scipy.linalg.lapack import dpotrf, dpotrs
 
-from widemargin.solvers.box_qp import Result, optimum_of
+from widemargin.solvers.box_qp import (
+    IDLE_SHARE,
+    Limits,
+    Result,
+    limit_reached,
+    make_feasible,
+    optimum_of,
+)
+from widemargin.solvers.box_qp_fast import optimise_small
 
 FloatArray = NDArray[np.float64]
 
+#: Pair moves per row before steps are tried, and rounds of both. Ctrl-C and the time limit are
+#: attended to in between.
+MOVES_PER_ROW, MAX_ROUNDS = 1000, 5
+#: Matrix entries visited by pair moves for the last digits, before steps are tried: when rows are
+#: few, many moves are cheaper than one step.
+FINISH_ENTRIES = 20_000
 #: Steps before giving up; from a nearly converged start a handful is enough.
 MAX_STEPS = 300
 #: Slope that counts as none, relative to the terms it is summed from.
 EXACT = 1e-13
 #: Eigenvalue, relative to the largest, below which a direction has no curvature.
 FLAT = 1e-13
+#: Squared ratio of the pivots of a Cholesky factor below which its solutions are not trusted.
+PIVOTS = 1e-10
 
 
-def finish_exactly(
-    K: FloatArray, y: FloatArray, upper: FloatArray, *, intercept: bool, tol: float, result: Result
-) -> Result:
-    """Improve a solution of ``min 0.5 b'Kb - y'b`` until only rounding is left.
-
-    Walks to the optimum of the free variables, the others at their bounds, until a bound is met;
-    once there, frees the worst violator. Every step is an exact line search, so the result is never
-    worse than the start.
+def solve_small(
+    K: FloatArray, y: FloatArray, upper: FloatArray, *, intercept: bool, limits: Limits,
+    start: FloatArray | None = None,
+) -> Result:  # fmt: skip
+    """Solve ``min 0.5 b'Kb - y'b`` until only rounding is left.
 
     Parameters
     ----------
     K : ndarray of shape (n, n)
         Kernel matrix in float64.
-    y, upper : ndarray of shape (n,)
-        Labels and largest alphas, as for `solve_box_qp`.
-    intercept : bool
-        Whether the sum of b is held at zero.
-    tol : float
-        Violation up to which the result counts as converged.
-    result : Result
-        Where to start.
+    y, upper, intercept, start
+        As for `solve_box_qp`.
+    limits : Limits
+        When to stop; what is done beyond ``tol`` does not count as moves.
 
     Returns
     -------
     Result
-        The solution.
+        The solution, never worse than the start.
     """
+    began = time.perf_counter()
     lower, high = np.where(y > 0, 0.0, -upper), np.where(y > 0, upper, 0.0)
-    coef, size = result.coef.copy(), np.abs(K)
+    coef = np.zeros(len(y))
+    if start is not None:
+        coef = make_feasible(start, lower, high, intercept)
+    n_moves, objective = 0, np.inf
+    for _ in range(MAX_ROUNDS):
+        gradient, allowed = K @ coef - y, MOVES_PER_ROW * len(y)
+        if limits.max_iter >= 0:
+            allowed = min(allowed, limits.max_iter - n_moves)
+        made, violation = optimise_small(
+            intercept, K, lower, high, 0.5 * limits.tol, allowed, gradient, coef
+        )
+        n_moves += made
+        is_done = made < allowed or violation < 0.5 * limits.tol
+        reason = None if is_done else limit_reached(n_moves, time.perf_counter() - began, limits)
+        found = optimum_of(coef, K @ coef - y, y, upper, intercept)
+        if reason is None:
+            # Pairs crawl where the kernel is nearly singular; steps of all free variables do not.
+            finished = _finish(K, y, lower, high, intercept, coef)
+            better = optimum_of(finished, K @ finished - y, y, upper, intercept)
+            # Where kernel values are huge, rounding may cost more than steps gain.
+            if better.objective <= found.objective + IDLE_SHARE * abs(found.objective):
+                coef, found = finished, better
+        is_idle = objective - found.objective <= IDLE_SHARE * abs(found.objective)
+        if reason is None and found.violation < limits.tol:
+            reason = "converged"
+        if reason is not None or is_done or is_idle:
+            break
+        objective = found.objective
+    return replace(found, n_iter=n_moves, stop_reason=reason or "stalled")
+
+
+def _finish(
+    K: FloatArray, y: FloatArray, lower: FloatArray, high: FloatArray, intercept: bool,
+    coef: FloatArray,
+) -> FloatArray:  # fmt: skip
+    """Bring a solution to the precision of float64.
+
+    Walks to the optimum of the free variables, the others at their bounds, until a bound is met;
+    once there, frees the worst violator. Every step is an exact line search, so the result is never
+    worse than the start.
+    """
+    coef, size = coef.copy(), np.abs(K)
+    slope, scale = K @ coef - y, 1.0 + float((size @ np.abs(coef)).max())
+    _, violation = optimise_small(
+        intercept, K, lower, high, EXACT * scale, FINISH_ENTRIES // len(y), slope, coef
+    )
+    if violation < EXACT * scale:
+        return coef
     free = (coef > lower) & (coef < high)
     for _ in range(MAX_STEPS):
         slope = K @ coef - y
@@ -63,16 +122,25 @@ def finish_exactly(
         if not free.any() or violation[worst] <= EXACT * scale:
             break
         free[worst] = True
-    found = optimum_of(coef, K @ coef - y, y, upper, intercept)
-    reason = "converged" if found.violation < tol else "stalled"
-    return replace(found, n_iter=result.n_iter, stop_reason=reason)
+    return coef
 
 
 def _find_direction(K: FloatArray, downhill: FloatArray, tied: bool) -> FloatArray:
-    """Newton's direction; along directions without curvature, straight downhill.
+    """Newton's direction; along directions without curvature, straight downhill."""
+    factor, failed = dpotrf(K)
+    pivots = factor.diagonal()
+    if failed or pivots.min() ** 2 < PIVOTS * pivots.max() ** 2:
+        return _find_flat_direction(K, downhill, tied)
+    sides = np.column_stack([downhill, np.ones(len(downhill))])
+    newton, level = dpotrs(factor, sides)[0].T
+    return newton - level * (newton.sum() / level.sum()) if tied else newton
 
-    Repeated or dependent rows make the matrix singular. If the slope has a part where there is no
-    curvature, the objective falls along it without end, and a bound will stop the walk.
+
+def _find_flat_direction(K: FloatArray, downhill: FloatArray, tied: bool) -> FloatArray:
+    """Newton's direction for a matrix that is singular: repeated or dependent rows.
+
+    If the slope has a part where there is no curvature, the objective falls along it without end,
+    and a bound will stop the walk.
     """
     if tied:
         K = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()

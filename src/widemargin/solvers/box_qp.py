@@ -191,7 +191,7 @@ def _descend(state: "_State", limits: Limits, callback: Callable[[Progress], obj
         seconds = time.perf_counter() - began
         if callback is not None:
             callback(state.progress(seconds))
-        stop = _limit_reached(state, limits, seconds)
+        stop = limit_reached(state.n_iter, seconds, limits)
         if stop:
             state.finish_early()
             return stop
@@ -220,8 +220,9 @@ class _Pace:
         return self._rounds_since_best >= IDLE_ROUNDS
 
 
-def _limit_reached(state: "_State", limits: Limits, seconds: float) -> str | None:
-    if 0 <= limits.max_iter <= state.n_iter:
+def limit_reached(n_moves: int, seconds: float, limits: Limits) -> str | None:
+    """The limit that ends a descent, if any."""
+    if 0 <= limits.max_iter <= n_moves:
         return "max_iter"
     if limits.max_time is not None and seconds >= limits.max_time:
         return "max_time"
@@ -260,7 +261,7 @@ class _State:
             self.n_seen = self.n if self.n <= 2 * self.first_sample else self.first_sample
             self.active = np.sort(self.order[: self.n_seen])
             return
-        self.coef = _make_feasible(start, self.lower, self.upper, intercept)
+        self.coef = make_feasible(start, self.lower, self.upper, intercept)
         self.active, self.n_seen = np.arange(self.n), self.n
         support = np.flatnonzero(self.coef)
         if refine and len(support):
@@ -484,7 +485,7 @@ def _sample_order(y: FloatArray, seed: int) -> Index:
     return np.argsort(rank)
 
 
-def _make_feasible(
+def make_feasible(
     start: FloatArray, lower: FloatArray, upper: FloatArray, intercept: bool
 ) -> FloatArray:
     """Nearest simple feasible point: cut at the bounds, then scale the heavier class down."""

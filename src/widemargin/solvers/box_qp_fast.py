@@ -14,6 +14,7 @@ _BLOCKED = np.float32(1e30)  # Added to the gradient of a variable that cannot m
 _ZERO = np.float32(0.0)
 _TWO = np.float32(2.0)
 _MIN_CURVATURE = np.float32(1e-12)
+_HUGE = 1e300  # Infinity is not allowed with fastmath.
 _LOWEST, _HIGHEST = np.int32(-0x7FFFFFFF), np.int32(0x7FFFFFFF)
 
 # Inlined by the compiler always: else a process that compiles could run another copy of a function,
@@ -324,6 +325,66 @@ def optimise_pairs(tied, tiles, diag, lower, upper, tol, max_updates, gradient, 
 
 
 @jit
+def worst_violator(tied, lower, upper, gradient, coef):
+    """The variable that violates its condition most, and the largest violation of all."""
+    low, high, rising, falling = _HUGE, -_HUGE, 0, 0
+    for k in range(coef.size):
+        if coef[k] < upper[k] and gradient[k] < low:
+            low, rising = gradient[k], k
+        if coef[k] > lower[k] and gradient[k] > high:
+            high, falling = gradient[k], k
+    if tied:
+        return rising, high - low
+    low, high = min(low, 0.0), max(high, 0.0)
+    return (rising if -low >= high else falling), high - low
+
+
+@jit
+def best_partner(tied, i, row_i, diag, lower, upper, gradient, coef):
+    """The variable that gains most when moved together with ``i``, -1 if none gains."""
+    best, at = 0.0, -1
+    for k in range(coef.size):
+        if tied:
+            slope = gradient[k] - gradient[i]
+            may_move = slope > 0.0 and coef[k] > lower[k]
+            curvature = diag[i] + diag[k] - 2.0 * row_i[k]
+        else:
+            slope = gradient[i] * row_i[k] - gradient[k] * diag[i]
+            may_move = coef[k] < upper[k] if slope > 0.0 else coef[k] > lower[k]
+            curvature = diag[i] * diag[k] - row_i[k] * row_i[k]
+        if may_move and k != i:
+            gain = slope * slope / max(curvature, 1e-12)
+            if gain > best:
+                best, at = gain, k
+    return at
+
+
+@jit
+def optimise_small(tied, K, lower, upper, tol, max_updates, gradient, coef):
+    """`optimise_pairs` for a few variables: plain passes over a whole matrix, all in float64."""
+    diag = np.diag(K).copy()
+    n_updates = 0
+    while True:
+        i, violation = worst_violator(tied, lower, upper, gradient, coef)
+        if violation < tol or n_updates >= max_updates:
+            break
+        j = best_partner(tied, i, K[i], diag, lower, upper, gradient, coef)
+        if j < 0:
+            if tied:
+                break
+            j = i
+        step_i, step_j = pair_steps(tied, i, j, K[i, j], diag, lower, upper, gradient, coef)
+        if step_i == 0.0 and step_j == 0.0:
+            break
+        coef[i] = move_within(coef[i], step_i, lower[i], upper[i])
+        coef[j] = move_within(coef[j], step_j, lower[j], upper[j])
+        for k in range(coef.size):
+            gradient[k] += step_i * K[i, k] + step_j * K[j, k]
+        n_updates += 1
+    return n_updates, violation
+
+
+@jit
 def block_starts(n, side):
     """Where the blocks of the passes begin: none reaches from one tile into the next."""
     starts = [0]
@@ -347,6 +408,9 @@ def store_block(block, first_row, cols, is_new, tiles):
     if are_adjacent and first_col // side == last_col // side:
         n_simple = min(max(first_col - first_row, 0), n)
         store_rectangle(block[:n_simple], first_row, first_col, tiles)
+        if first_row + n_simple == first_col and n - n_simple == cols.size:
+            store_square(block[n_simple:], first_col, tiles)
+            n_simple = n
     tile_row = first_row // side
     for k in range(cols.size):
         col = cols[k]
@@ -357,6 +421,20 @@ def store_block(block, first_row, cols, is_new, tiles):
                 at = row - tile_row * side
                 tiles[across, at, col % side] = block[r, k]
                 tiles[down, col % side, at] = block[r, k]
+
+
+@jit
+def store_square(block, first, tiles):
+    """`store_block` for slots that follow each other among themselves: rows from the diagonal on."""
+    side = tiles.shape[2]
+    tile, at, n = tiles[tile_of(first // side, first // side)], first % side, block.shape[0]
+    for r in range(n):
+        tile[at + r, at + r : at + n] = block[r, r:]
+    for r0 in range(0, n, SQUARE):
+        for k0 in range(r0, n, SQUARE):
+            for k in range(k0, min(k0 + SQUARE, n)):
+                for r in range(r0, min(r0 + SQUARE, k)):
+                    tile[at + k, at + r] = block[r, k]
 
 
 @jit

@@ -20,6 +20,8 @@ FloatArray = NDArray[np.float64]
 #: Values per point from which kernel rows are kept. An estimate from the cost of an entry and of
 #: touching memory: 12 to 22 values computed anew, 150 kept; nothing between was tried.
 CACHE_ENTRIES = 64
+#: Columns of kept rows that are computed at a time.
+PART = 1024
 
 
 class Gram:
@@ -119,13 +121,15 @@ class CachedGram(Gram):
         """Fill slots with rows; threads share the columns, because rows come in small numbers."""
         everyone, alone = np.arange(len(self)), Workers(1, None)
 
-        def fill_columns(start: int, stop: int) -> None:
-            # The long side is given as rows: the sparse loops prepare every tile's columns.
-            part = np.empty((stop - start, len(missing)), np.float32)
-            self.block(everyone[start:stop], missing, part, alone)
-            store_columns(part, slots, start, self._store)
+        def fill_columns(first: int, last: int) -> None:
+            # The long side is given as rows: the sparse loops prepare every tile's columns. By fixed
+            # parts, so that rounding does not depend on the number of threads.
+            for start in range(first, last, PART):
+                part = np.empty((min(PART, last - start), len(missing)), np.float32)
+                self.block(everyone[start : start + len(part)], missing, part, alone)
+                store_columns(part, slots, start, self._store)
 
-        self.workers.run(len(self), fill_columns)
+        self.workers.run(len(self), fill_columns, grain=PART)
 
 
 def make_grams(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from widemargin.kernels import Index, Kernel, Points
+from widemargin.kernels import Index, Kernel, Points, Precomputed
 from widemargin.parallel import Workers
 from widemargin.solvers.partition_fast import add_by_group, assign_groups, improve_groups
 
@@ -83,20 +83,33 @@ class Partition:
         self, kernel: Kernel, a: Points, rows: Index, b: Points, workers: Workers
     ) -> NDArray[np.int32]:
         groups = np.empty(len(rows), np.int32)
-        alone = Workers(1, None)
 
         def assign_chunks(first: int, last: int) -> None:
-            block = np.empty((CHUNK, len(self.sample)), np.float32)
+            block = np.empty((len(self.sample), CHUNK), np.float32)
             for start in range(first * CHUNK, min(last * CHUNK, len(rows)), CHUNK):
                 part = rows[start : start + CHUNK]
-                kernel.block(a, part, b, self.sample, block, alone)
+                _fill_columns(kernel, a, part, b, self.sample, block)
                 assign_groups(
-                    block[: len(part)], self.bounds, self.squared_norms, self.on_sphere,
+                    block, self.bounds, self.squared_norms, self.on_sphere,
                     groups[start : start + CHUNK],
                 )  # fmt: skip
 
         workers.run(-(-len(rows) // CHUNK), assign_chunks, grain=1)
         return groups
+
+
+def _fill_columns(
+    kernel: Kernel, a: Points, rows: Index, b: Points, sample: Index, out: NDArray[np.float32]
+) -> None:
+    """Write the kernel between sampled points and some rows to the first columns of ``out``."""
+    alone = Workers(1, None)
+    if not isinstance(kernel, Precomputed):
+        kernel.block(b, sample, a, rows, out, alone)
+        return
+    # A matrix that is given has a row for each query.
+    block = np.empty((len(rows), len(sample)), np.float32)
+    kernel.block(a, rows, b, sample, block, alone)
+    out[:, : len(rows)] = block.T
 
 
 def split_by_group(groups: NDArray[np.int32], n_groups: int) -> list[Index]:

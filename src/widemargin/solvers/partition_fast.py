@@ -20,26 +20,6 @@ def distance_to_mean(mean_kernel, squared_norm, on_sphere):
 
 
 @jit
-def assign_groups(block, bounds, squared_norms, on_sphere, out):
-    """Nearest group of every row of a kernel matrix whose columns are sorted by group.
-
-    Group g has the columns ``bounds[g]`` to ``bounds[g + 1]``; of several nearest the first is
-    taken.
-    """
-    for r in range(block.shape[0]):
-        best, nearest = np.inf, 0
-        for g in range(squared_norms.size):
-            total = np.float32(0.0)
-            for c in range(bounds[g], bounds[g + 1]):
-                total += block[r, c]
-            mean = total / (bounds[g + 1] - bounds[g])
-            distance = distance_to_mean(mean, squared_norms[g], on_sphere)
-            if distance < best:
-                best, nearest = distance, g
-        out[r] = nearest
-
-
-@jit
 def add_row(row, out):
     for c in range(out.size):
         out[c] += row[c]
@@ -67,6 +47,24 @@ def take_nearer(distances, g, best, nearest):
         if distances[i] < best[i]:
             best[i] = distances[i]
             nearest[i] = g
+
+
+@jit
+def assign_groups(block, bounds, squared_norms, on_sphere, out):
+    """Nearest group of every column of a kernel matrix whose rows are sorted by group.
+
+    Group g has the rows ``bounds[g]`` to ``bounds[g + 1]``; of several nearest the first is taken.
+    Points are columns, so that the loops run over many points: groups are often small.
+    """
+    n = out.size
+    totals, distances, best = np.empty(n, np.float32), np.empty(n), np.full(n, np.inf)
+    for g in range(squared_norms.size):
+        totals[:] = 0.0
+        for r in range(bounds[g], bounds[g + 1]):
+            add_row(block[r], totals)
+        size = np.float64(bounds[g + 1] - bounds[g])
+        measure_group(totals, size, squared_norms[g], on_sphere, distances)
+        take_nearer(distances, g, best, out)
 
 
 @jit

@@ -1,0 +1,103 @@
+"""Problems of which some are small: those in float64, to machine precision, the others by tiles."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from widemargin.kernels import Index, Kernel, Points, Precomputed, is_small
+from widemargin.parallel import Workers
+from widemargin.solvers.active_set import solve_small
+from widemargin.solvers.box_qp import FloatArray, Limits, Progress, Result
+from widemargin.solvers.many import Task, solve_tasks
+
+#: Most rows of which small problems share one kernel matrix, and most values of these rows.
+SHARED_ROWS, SHARED_VALUES = 2000, 10**7
+
+Listener = Callable[[int, Progress], object]
+
+
+def solve_exactly(
+    kernel: Kernel,
+    X: Any,
+    points: Points,
+    tasks: list[Task],
+    workers: Workers,
+    *,
+    intercept: bool,
+    limits: Limits,
+    seed: int = 0,
+    callback: Listener | None = None,
+) -> list[Result]:
+    """Solve all tasks, the small ones until only rounding is left; see `solve_tasks`.
+
+    ``X`` are the data of which ``points`` were prepared. One-vs-one questions about many classes
+    are small and many: what they cost beyond their arithmetic counts.
+    """
+    began = time.perf_counter()
+    small = [t for t, task in enumerate(tasks) if is_small(len(task.index), X.shape[1])]
+    large = sorted(set(range(len(tasks))) - set(small))
+    results: dict[int, Result] = {}
+
+    def listen(t: int, progress: Progress) -> None:
+        if callback is not None:
+            callback(t, progress)
+
+    matrices = _exact_matrices(kernel, X, [tasks[t].index for t in small])
+    for t, K in zip(small, matrices, strict=True):
+        task, used = tasks[t], time.perf_counter() - began
+        results[t] = solve_small(
+            K, task.y, task.upper, intercept=intercept, start=task.start,
+            limits=_shorten(limits, used),
+        )  # fmt: skip
+        listen(t, _describe(results[t], time.perf_counter() - began))
+    if large:
+        solved = solve_tasks(
+            kernel, points, [tasks[t] for t in large], workers, intercept=intercept,
+            limits=_shorten(limits, time.perf_counter() - began), seed=seed,
+            callback=lambda t, progress: listen(large[t], progress),
+        )  # fmt: skip
+        results.update(zip(large, solved, strict=True))
+    return [results[t] for t in range(len(tasks))]
+
+
+def exact_matrix(kernel: Kernel, X: Any, index: Index) -> FloatArray:
+    """Kernel between some rows in float64."""
+    if isinstance(kernel, Precomputed):
+        return np.asarray(X[np.ix_(index, index)], np.float64)
+    return kernel.exact(X[index], X[index])
+
+
+def _exact_matrices(kernel: Kernel, X: Any, indices: list[Index]) -> Iterator[FloatArray]:
+    """Matrices of several problems, cut out of a common one if that is no larger."""
+    rows = np.unique(np.concatenate(indices)) if indices else np.empty(0, np.intp)
+    is_cheaper = len(rows) ** 2 <= sum(len(index) ** 2 for index in indices)
+    fits = len(rows) <= SHARED_ROWS and len(rows) * X.shape[1] <= SHARED_VALUES
+    if len(indices) < 2 or not (is_cheaper and fits):
+        yield from (exact_matrix(kernel, X, index) for index in indices)
+        return
+    whole = exact_matrix(kernel, X, rows)
+    for index in indices:
+        at = np.searchsorted(rows, index)
+        yield whole[np.ix_(at, at)]
+
+
+def _shorten(limits: Limits, seconds_used: float) -> Limits:
+    if limits.max_time is None:
+        return limits
+    return replace(limits, max_time=max(limits.max_time - seconds_used, 0.0))
+
+
+def _describe(result: Result, seconds: float) -> Progress:
+    n = len(result.coef)
+    return Progress(
+        n_seen=n,
+        n_total=n,
+        n_working=n,
+        n_support=int(np.count_nonzero(result.coef)),
+        violation=result.violation,
+        n_iter=result.n_iter,
+        seconds=seconds,
+    )

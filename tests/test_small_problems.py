@@ -1,0 +1,123 @@
+"""Small problems: in float64 to machine precision, many of them at little cost."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.svm import SVC
+
+from tests.reference import kernels as formulas
+from tests.reference import svm_dual
+from widemargin import KernelSVC
+from widemargin.kernels import RBF
+from widemargin.parallel import Workers
+from widemargin.solvers import active_set, small
+from widemargin.solvers.active_set import solve_small
+from widemargin.solvers.box_qp import Limits
+from widemargin.solvers.many import Task
+from widemargin.solvers.small import solve_exactly
+
+
+def make_classes(n_classes, n_each, n_features=6, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.repeat(np.arange(n_classes), n_each)
+    centres = rng.normal(size=(n_classes, n_features))
+    return centres[y] + 1.5 * rng.normal(size=(len(y), n_features)), y
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10**6), n=st.integers(2, 60), log_c=st.floats(-3, 4), width=st.floats(-2, 2)
+)
+def test_a_small_problem_is_solved_to_machine_precision(intercept, seed, n, log_c, width):
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(n, 3)), np.where(rng.random(n) < 0.5, -1.0, 1.0)
+    y[:2] = 1.0, -1.0
+    K, upper = formulas.rbf(X, gamma=10.0**width), 10.0**log_c * rng.uniform(0.5, 2.0, n)
+    result = solve_small(K, y, upper, intercept=intercept, limits=Limits())
+    assert result.stop_reason == "converged"
+    assert (y * result.coef >= 0).all()
+    assert (y * result.coef <= upper).all()
+    if intercept:
+        assert abs(result.coef.sum()) <= 1e-12 * upper.sum()
+    gap = svm_dual.duality_gap(K, y, upper, result.coef, result.intercept)
+    assert abs(gap) <= 1e-9 * upper.sum()
+    assert_allclose(result.duality_gap, gap, atol=1e-9 * upper.sum())
+
+
+def test_repeated_rows_are_no_obstacle():
+    X, y = make_classes(2, 20)
+    X, y = np.vstack([X, X]), np.where(np.tile(y, 2) == 0, -1.0, 1.0)
+    K = formulas.linear(X)
+    upper = np.full(80, 0.3)
+    result = solve_small(K, y, upper, intercept=True, limits=Limits())
+    assert result.violation < 1e-10
+    assert svm_dual.duality_gap(K, y, upper, result.coef, result.intercept) < 1e-9
+
+
+@pytest.mark.parametrize("max_iter", [0, 3])
+def test_moves_are_limited(max_iter):
+    X, y = make_classes(2, 30)
+    y = np.where(y == 0, -1.0, 1.0)
+    result = solve_small(
+        formulas.rbf(X, gamma=0.5), y, np.ones(60), intercept=True, limits=Limits(max_iter=max_iter)
+    )
+    assert result.n_iter == max_iter
+    assert result.stop_reason == "max_iter"
+
+
+def test_time_is_limited_between_calls(monkeypatch):
+    monkeypatch.setattr(active_set, "MOVES_PER_ROW", 1)
+    X, y = make_classes(2, 30)
+    y = np.where(y == 0, -1.0, 1.0)
+    limits = Limits(max_time=0.0)
+    K, upper = formulas.linear(X), np.full(60, 100.0)
+    result = solve_small(K, y, upper, intercept=True, limits=limits)
+    assert (result.n_iter, result.stop_reason) == (60, "max_time")
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_huge_kernel_values_do_not_take_forever(intercept):
+    """Where pairs would make millions of moves: columns far from zero, a cubic kernel."""
+    X, y = make_classes(2, 15, n_features=2)
+    K = ((X + 100.0) @ (X + 100.0).T / 2.0) ** 3
+    y, upper = np.where(y == 0, -1.0, 1.0), np.ones(30)
+    result = solve_small(K, y, upper, intercept=intercept, limits=Limits())
+    assert result.stop_reason in ("converged", "stalled")
+    assert result.objective < 0
+    assert (y * result.coef >= 0).all()
+    assert (y * result.coef <= upper).all()
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_results_come_in_order_whichever_way_tasks_are_solved(shared, monkeypatch):
+    """Small and large tasks mixed, with one kernel matrix for the small ones or one each."""
+    if not shared:
+        monkeypatch.setattr(small, "SHARED_ROWS", 0)
+    X, y = make_classes(2, 160)
+    y, kernel = np.where(y == 0, -1.0, 1.0), RBF(0.3)
+    indices = [np.arange(320), np.arange(140, 180), np.arange(10, 310), np.arange(150, 175)]
+    tasks = [Task(index, y[index], np.ones(len(index))) for index in indices]
+    heard = []
+    results = solve_exactly(
+        kernel, X, kernel.prepare(X), tasks, Workers(1, None), intercept=True,
+        limits=Limits(1e-4), callback=lambda t, progress: heard.append((t, progress.n_total)),
+    )  # fmt: skip
+    for index, result in zip(indices, results, strict=True):
+        K, upper = formulas.rbf(X[index], gamma=0.3), np.ones(len(index))
+        gap = svm_dual.duality_gap(K, y[index], upper, result.coef, result.intercept)
+        assert abs(gap) < 1e-3 * abs(result.objective)
+    assert {(t, len(index)) for t, index in enumerate(indices)} == set(heard)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_matrix])
+def test_many_classes_vote_as_in_libsvm(make):
+    X, y = make_classes(25, 8)
+    queries, _ = make_classes(25, 8, seed=1)
+    ours = KernelSVC(C=3.0, gamma=0.1).fit(make(X), y)
+    theirs = SVC(C=3.0, gamma=0.1, tol=1e-8, decision_function_shape="ovo").fit(X, y)
+    assert_array_equal(ours.predict(make(queries)), theirs.predict(queries))
+    assert_allclose(np.abs(ours.intercept_), np.abs(theirs.intercept_), atol=1e-6)
