@@ -345,10 +345,11 @@ def test_bad_parameters(digits, params, message):
 def test_negative_features_are_named(digits):
     X, y = digits
     frame = pd.DataFrame(X - 0.01, columns=[f"pixel {j}" for j in range(64)])
-    with pytest.raises(ValueError, match=r"column 0 \('pixel 0'\).*MinMaxScaler.*IntersectionSVC"):
+    message = r"columns 0 \('pixel 0'\), 1 .* and 59 more: .*MinMaxScaler.*IntersectionSVC"
+    with pytest.raises(ValueError, match=message):
         AdditiveSVC().fit(frame, y)
     model = AdditiveSVC().fit(X, y)
-    with pytest.raises(ValueError, match="column 0"):
+    with pytest.raises(ValueError, match="columns 0, 1, 2, 3, 4 and 59 more"):
         model.predict(X - 0.01)
 
 

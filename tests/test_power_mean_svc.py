@@ -168,5 +168,5 @@ def test_bad_parameters(digits, params, message):
 
 def test_negative_features_are_named(digits):
     X, y = digits
-    with pytest.raises(ValueError, match="column 0"):
+    with pytest.raises(ValueError, match="columns 0, 1"):
         PowerMeanSVC().fit(X - 0.1, y)

@@ -14,16 +14,11 @@ from widemargin.models.additive import BinEncoder, BinModel, TableModel, bin_off
 from widemargin.problem import Problem
 from widemargin.solvers.additive_fast import count_codes, sum_codes
 from widemargin.solvers.coded_rows import bin_rows, pad_rank, table_rows
-from widemargin.tables.quantiser import (
-    SPACINGS,
-    Codes,
-    Quantiser,
-    Ranges,
-    fit_quantiser,
-)
+from widemargin.tables.codes import Codes
+from widemargin.tables.quantiser import SPACINGS, Quantiser, Ranges, fit_quantiser
 from widemargin.tables.scalar import check_scalar_kernel, make_scalar_kernel
 from widemargin.tables.spectral import MAX_RANK, Spectrum, spectral_table
-from widemargin.validation import check_choice, check_integer, check_number
+from widemargin.validation import check_choice, check_flag, check_integer, check_number
 
 #: Rank beyond which the intersection kernel is better off with a value for each bin.
 BINS_RANK = 8
@@ -74,7 +69,7 @@ class AdditiveSVC(StochasticClassifier):
     eta0 : float, default=1.0
         Steps of stochastic descent are ``1 / (alpha (t + eta0))``; positive.
     class_weight : dict, "balanced" or None, default=None
-        Factor on C for each class.
+        Factor on C for each class; ``"balanced"`` not for `partial_fit`.
     tol : float, default=0.1
         Stop when the projected gradients of a problem differ by less; stochastic descent, when a
         pass changes the coefficients by less than a tenth of that share.
@@ -112,9 +107,9 @@ class AdditiveSVC(StochasticClassifier):
     n_iter_ : int or ndarray
         Passes for each function.
     stop_reason_ : str
-        ``"converged"``, ``"max_iter"`` or ``"max_time"``.
+        ``"converged"``, ``"max_iter"``, as after `partial_fit`, or ``"max_time"``.
     violation_ : float
-        Largest spread of projected gradients in the last pass.
+        Largest spread of projected gradients in the last pass of `fit`.
 
     Notes
     -----
@@ -181,6 +176,7 @@ class AdditiveSVC(StochasticClassifier):
         check_choice("solver", self.solver, ("dual", "sgd"))
         check_choice("multi_class", self.multi_class, ("ovr",))
         check_choice("binning", self.binning, SPACINGS)
+        check_flag("fit_intercept", self.fit_intercept)
         check_integer("n_bins", self.n_bins, low=2)
         if self.n_bins > 2**16:
             raise ValueError(f"n_bins: at most {2**16} bins have codes, got {self.n_bins}")
@@ -203,7 +199,9 @@ class AdditiveSVC(StochasticClassifier):
         """Fit to data that come in pieces and need not fit into memory.
 
         The pieces are read twice: for the range of every feature, then for the codes, of one byte a
-        value (two with more than 256 bins), on which the fit works.
+        value (two with more than 256 bins), on which the fit works. Of sparse pieces only the stored
+        values have codes, unless that takes more memory or zeros matter to the kernel; each takes
+        another byte, or two or four where rows are almost empty.
 
         Parameters
         ----------
@@ -219,27 +217,34 @@ class AdditiveSVC(StochasticClassifier):
             The fitted classifier.
         """
         self._check_params()
+        deadline = self._deadline()
         if self.binning == "quantile":
             raise ValueError("binning: quantiles need all data at once; use 'auto' or another")
-        collected = collect_chunks(self, chunks, self._check_features, codes_path, self._fit_grid)
+        self._drop_model()
+        collected = collect_chunks(
+            self, chunks, self._check_features, codes_path, self._fit_grid,
+            # These kernels are zero at zero; others may need every value.
+            may_be_sparse=make_scalar_kernel(self.kernel, self.p).is_homogeneous,
+        )  # fmt: skip
         self.classes_, self.feature_ranges_ = collected.problem.classes, collected.ranges
-        self._fit_codes(collected.problem, collected.codes)
+        self._fit_codes(collected.problem, collected.codes, deadline)
         self._warn_unless_converged()
         return self
 
     def _fit(self, problem: Problem) -> None:
+        deadline = self._deadline()
         self._check_features(problem.X)
         self._fit_quantiser(problem)
-        self._fit_codes(problem, self.quantiser_.encode(problem.X))
+        self._fit_codes(problem, self.quantiser_.encode(problem.X), deadline)
 
-    def _fit_codes(self, problem: Problem, codes: Codes) -> None:
+    def _fit_codes(self, problem: Problem, codes: Codes, deadline: float | None) -> None:
         self._choose_table(problem, codes)
         self.n_seen_ = len(problem.labels)
         data = self._represent_codes(problem, codes, bin_offsets(codes))
         if self.solver == "sgd":
-            self._fit_stochastic(problem, data)
+            self._fit_stochastic(problem, data, deadline)
         else:
-            self._fit_dual(problem, data)
+            self._fit_dual(problem, data, deadline)
 
     def _prepare(self, problem: Problem) -> None:
         """Choose the bins and the table."""
@@ -386,6 +391,8 @@ def constants(n_rows: int, wanted: bool) -> tuple[NDArray[np.float64], NDArray[n
 def code_counts(codes: Codes, n_bins: int, weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """How often each bin occurs, rows weighted; the first, which zeros fill, is left out."""
     counts = np.zeros(n_bins)
-    count_codes(codes.values, counts, weights, codes.indptr)
+    count_codes(
+        codes.values, codes.gaps, not codes.is_sparse, codes.filler, codes.indptr, weights, counts
+    )
     counts[0] = 0.0
     return counts if counts.any() else np.ones_like(counts)

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -10,16 +11,27 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from widemargin.problem import Problem
-from widemargin.tables.quantiser import (
+from widemargin.tables.codes import (
+    GAP_TYPES,
     Codes,
+    allocate_codes,
+    count_bytes,
+    place_rows,
+    write_dense,
+    write_sparse,
+)
+from widemargin.tables.quantiser import (
     Quantiser,
     Ranges,
-    dense_codes,
     join_ranges,
     measure_ranges,
     row_chunks,
 )
 from widemargin.validation import validate_chunk, validate_labels
+
+#: What to say of pieces that can be gone through once only.
+_TWICE = "give a list, or a function that returns a new iterator over the same data"
+_OTHERS = f"chunks: the second time through there were other values; {_TWICE}"
 
 
 @dataclass(frozen=True)
@@ -29,7 +41,7 @@ class Collected:
     Attributes
     ----------
     problem : Problem
-        Labels and weights; its data are the codes, as a matrix.
+        Labels and weights; its data are the codes.
     codes : Codes
         Of all values.
     ranges : ndarray of shape (2, n_features)
@@ -47,6 +59,8 @@ def collect_chunks(
     check: Callable[[Any], None],
     codes_path: str | os.PathLike[str] | None,
     fit_grid: Callable[[Ranges], Quantiser],
+    *,
+    may_be_sparse: bool,
 ) -> Collected:
     """Go through the pieces twice: for ranges and labels, then for codes.
 
@@ -62,13 +76,17 @@ def collect_chunks(
         File for the codes.
     fit_grid : callable
         Makes the quantiser from the ranges.
+    may_be_sparse : bool
+        Whether zeros may be left out, if all pieces are sparse and it saves memory.
     """
     ranges, labels, weights = None, [], []
+    needed: NDArray[np.int64] | None = np.zeros(len(GAP_TYPES), np.int64)
     for number, (X, y, weight) in enumerate(_pieces(chunks)):
         X, y, weight = validate_chunk(estimator, X, y, weight, is_first=number == 0)
         check(X)
         part = measure_ranges(row_chunks(X))
         ranges = part if ranges is None else join_ranges(ranges, part)
+        needed = None if needed is None or not sparse.issparse(X) else needed + place_rows(X)[:, -1]
         labels.append(y)
         weights.append(weight)
     if ranges is None:
@@ -77,44 +95,55 @@ def collect_chunks(
         np.concatenate(labels), np.concatenate(weights), estimator.class_weight
     )
     quantiser = fit_grid(ranges)
-    codes = _encode_pieces(estimator, chunks, quantiser, len(indices), codes_path)
+    shape = (len(indices), len(ranges.low))
+    if not may_be_sparse or not _saves_bytes(needed, shape, quantiser):
+        needed = None
+    codes = allocate_codes(shape, quantiser.dtype, needed, codes_path)
+    _encode_pieces(estimator, chunks, quantiser, needed, codes)
     problem = Problem(
         codes, indices, classes, np.concatenate(weights), row_weights, np.arange(len(indices))
     )
-    return Collected(problem, dense_codes(codes), np.array([ranges.low, ranges.high]))
+    return Collected(problem, codes, np.array([ranges.low, ranges.high]))
+
+
+def _saves_bytes(
+    needed: NDArray[np.int64] | None, shape: tuple[int, int], quantiser: Quantiser
+) -> bool:
+    """Whether the codes of stored values take less than those of all."""
+    whole = prod(shape) * np.dtype(quantiser.dtype).itemsize
+    return needed is not None and bool(count_bytes(needed, quantiser.dtype).min() < whole)
 
 
 def _encode_pieces(
     estimator: Any,
     chunks: Any,
     quantiser: Quantiser,
-    n_rows: int,
-    codes_path: str | os.PathLike[str] | None,
-) -> NDArray[Any]:
-    shape = (n_rows, len(quantiser.low))
-    codes: NDArray[Any]
-    if codes_path is None:
-        codes = np.empty(shape, quantiser.dtype)
-    else:
-        codes = np.lib.format.open_memmap(
-            os.fspath(codes_path), mode="w+", dtype=quantiser.dtype, shape=shape
-        )
-    filled = 0
+    needed: NDArray[np.int64] | None,
+    codes: Codes,
+) -> None:
+    """Go through the pieces once more and write their codes; ``needed`` tells if these are sparse."""
+    n_rows, filled, seen = len(codes), 0, np.zeros(len(GAP_TYPES), np.int64)
     for X, y, weight in _pieces(chunks):
         X, _, _ = validate_chunk(estimator, X, y, weight, is_first=False)
-        dense = X.toarray() if sparse.issparse(X) else X
-        if filled + len(dense) > n_rows:
-            filled += len(dense)
+        first, filled = filled, filled + X.shape[0]
+        if filled > n_rows:
             break
-        codes[filled : filled + len(dense)] = quantiser.encode(dense).values.reshape(dense.shape)
-        filled += len(dense)
+        if needed is None:
+            write_dense(X.toarray() if sparse.issparse(X) else X, quantiser, first, codes)
+            continue
+        X = sparse.csr_matrix(X)
+        places = place_rows(X)
+        seen += places[:, -1]
+        if (seen > needed).any():
+            raise ValueError(_OTHERS)
+        write_sparse(X, places, quantiser, first, codes)
     if filled != n_rows:
         raise ValueError(
             f"chunks: the first time through there were {n_rows} rows, the second time "
-            f"{'more' if filled > n_rows else filled}; give a list, or a function that returns a new "
-            "iterator over the same data"
+            f"{'more' if filled > n_rows else filled}; {_TWICE}"
         )
-    return codes
+    if needed is not None and (seen != needed).any():
+        raise ValueError(_OTHERS)
 
 
 def _pieces(chunks: Any) -> Iterator[tuple[Any, Any, Any]]:

@@ -15,13 +15,8 @@ from widemargin.solvers.additive_fast import Rows, sum_codes
 from widemargin.solvers.coded_rows import bin_rows, draw_indicators, find_indicators
 from widemargin.solvers.crammer_singer import solve_crammer_singer
 from widemargin.solvers.unary import UnaryRows, solve_primal
-from widemargin.tables.quantiser import (
-    MAX_COUNT,
-    Codes,
-    Quantiser,
-    Ranges,
-    weighted_quantiles,
-)
+from widemargin.tables.codes import Codes
+from widemargin.tables.quantiser import MAX_COUNT, Quantiser, Ranges, weighted_quantiles
 from widemargin.validation import check_choice, check_integer, check_number
 
 
@@ -149,6 +144,7 @@ class IntersectionSVC(AdditiveClassifier):
             )
 
     def _fit(self, problem: Problem) -> None:
+        deadline = self._deadline()
         ranges = self._measure(problem)
         self.quantiser_ = _fit_bins(problem, ranges, self.n_bins, float(self.clip_quantile))
         X = problem.X
@@ -157,17 +153,19 @@ class IntersectionSVC(AdditiveClassifier):
             X = X.toarray()
         codes = self.quantiser_.encode(X)
         offsets = bin_offsets(codes)
-        result = self._solve(problem, codes, offsets)
+        result = self._solve(problem, codes, offsets, deadline)
         curves = result.coef
         if len(problem.classes) == 2 and len(curves) == 2:
             # Crammer and Singer's two curves are opposite; one says it all.
             curves = curves[1:] - curves[:1]
         self._model = BinModel(self.quantiser_, offsets, curves, np.zeros(len(curves)))
 
-    def _solve(self, problem: Problem, codes: Codes, offsets: NDArray[np.int64]) -> LinearResult:
+    def _solve(
+        self, problem: Problem, codes: Codes, offsets: NDArray[np.int64], deadline: float | None
+    ) -> LinearResult:
         at_once = self.multi_class == "crammer_singer"
         if self.solver == "primal" and not at_once:
-            return self._solve_primal(problem, codes, offsets)
+            return self._solve_primal(problem, codes, offsets, deadline)
         levels = np.arange(self.quantiser_.n_bins, dtype=np.float64)
         ones = np.ones(problem.X.shape[1])
         dtype = np.float64 if at_once else self._dtype(problem)
@@ -176,14 +174,14 @@ class IntersectionSVC(AdditiveClassifier):
         norms = np.empty(len(codes))
         sum_codes(rows, levels, ones, norms)
         solve = self._solve_at_once if at_once else self._descend
-        result = solve(problem, rows, norms)
+        result = solve(problem, rows, norms, deadline)
         draw_indicators(offsets, is_indicator, result.coef)
         return result
 
     def _solve_primal(
-        self, problem: Problem, codes: Codes, offsets: NDArray[np.int64]
+        self, problem: Problem, codes: Codes, offsets: NDArray[np.int64], deadline: float | None
     ) -> LinearResult:
-        rows, settings = UnaryRows(codes, offsets), self._settings(problem)
+        rows, settings = UnaryRows(codes, offsets), self._settings(problem, deadline)
         costs = self.C * problem.weights
         results = [
             solve_primal(rows, np.where(problem.labels == c, 1.0, -1.0), costs, settings)
@@ -194,12 +192,12 @@ class IntersectionSVC(AdditiveClassifier):
         return result
 
     def _solve_at_once(
-        self, problem: Problem, rows: Rows, norms: NDArray[np.float64]
+        self, problem: Problem, rows: Rows, norms: NDArray[np.float64], deadline: float | None
     ) -> LinearResult:
         with show_passes(self.verbose) as show:
             result = solve_crammer_singer(
                 rows, problem.labels.astype(np.int64), self.C * problem.weights, norms,
-                len(problem.classes), self._settings(problem), show,
+                len(problem.classes), self._settings(problem, deadline), show,
             )  # fmt: skip
         self._keep_progress(problem, result)
         return result

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from widemargin.estimators.stochastic import StochasticClassifier
 from widemargin.models.additive import (
@@ -17,10 +16,11 @@ from widemargin.models.additive import (
 from widemargin.problem import Problem
 from widemargin.solvers.additive_fast import sum_codes
 from widemargin.solvers.coded_rows import pad_rank, table_rows
-from widemargin.tables.quantiser import Codes, Quantiser
+from widemargin.tables.codes import Codes
+from widemargin.tables.quantiser import Quantiser
 from widemargin.tables.regression import PAPER_ANCHORS, chebyshev_anchors, regression_tables
 from widemargin.tables.scalar import ScalarKernel, make_scalar_kernel, power_mean
-from widemargin.validation import check_choice, check_integer, check_number
+from widemargin.validation import check_choice, check_flag, check_integer, check_number
 
 #: Smallest number that is raised to a negative power.
 ZERO = 0.001
@@ -63,7 +63,7 @@ class PowerMeanSVC(StochasticClassifier):
     eta0 : float, default=1.0
         Steps of stochastic descent are ``1 / (alpha (t + eta0))``; positive.
     class_weight : dict, "balanced" or None, default=None
-        Factor on C for each class.
+        Factor on C for each class; ``"balanced"`` not for `partial_fit`.
     tol : float, default=0.1
         Stop when the projected gradients of a problem differ by less; stochastic descent, when a
         pass changes the coefficients by less than a tenth of that share.
@@ -97,9 +97,9 @@ class PowerMeanSVC(StochasticClassifier):
     n_iter_ : int or ndarray
         Passes for each function.
     stop_reason_ : str
-        ``"converged"``, ``"max_iter"``, ``"max_time"`` or ``"diverged"``.
+        ``"converged"``, ``"max_iter"``, as after `partial_fit`, ``"max_time"`` or ``"diverged"``.
     violation_ : float
-        Largest spread of projected gradients in the last pass.
+        Largest spread of projected gradients in the last pass of `fit`.
 
     Notes
     -----
@@ -170,6 +170,7 @@ class PowerMeanSVC(StochasticClassifier):
         check_integer("n_anchors", self.n_anchors, low=2)
         check_number("offset", self.offset, above=0)
         check_integer("n_bins", self.n_bins, low=2)
+        check_flag("lut", self.lut)
         check_choice("solver", self.solver, ("dcd", "sgd"))
         self._unit_anchors()
 
@@ -214,14 +215,15 @@ class PowerMeanSVC(StochasticClassifier):
         self.anchors_ = self._unit_anchors() * self.unit_
 
     def _fit(self, problem: Problem) -> None:
+        deadline = self._deadline()
         self._check_features(problem.X)
         self._prepare(problem)
         self.n_seen_ = len(problem.labels)
         data = self._represent(problem)
         if self.solver == "sgd":
-            self._fit_stochastic(problem, data)
+            self._fit_stochastic(problem, data, deadline)
         else:
-            self._fit_dual(problem, data)
+            self._fit_dual(problem, data, deadline)
 
     def _represent(self, problem: Problem) -> "_Represented":
         quantiser = None
@@ -259,9 +261,7 @@ class _Represented:
             codes, values = number_values(X)
         else:
             codes, values = quantiser.encode(X), quantiser.values(0)
-        is_sparse = sparse.issparse(X)
-        if is_sparse:
-            values = np.append(values, 0.0)
+        zero = int(np.searchsorted(values, 0.0))
         read, write = regression_tables(kernel, values, anchors, offset, unit)
         # A kernel that is zero at zero is so here too: the regression is worst there, and most
         # features of histograms are zero.
@@ -270,16 +270,16 @@ class _Represented:
             read[values == 0.0] = write[values == 0.0] = 0.0
         self.encoder: BinEncoder | LogEncoder = LogEncoder(unit, offset, len(anchors), skips_zero)
         if quantiser is not None:
-            self.encoder = BinEncoder(quantiser, read[: quantiser.n_bins])
+            self.encoder = BinEncoder(quantiser, read)
         diag = kernel.diag(values)
         ones = np.ones(X.shape[1])
         extra, base = None, 0.0
-        self.zero_read = read[-1]
+        self.zero_read = read[zero]
         self.zero_write: NDArray[np.float64] | None = None
-        if is_sparse:
-            self.zero_write = write[-1]
-            read, write = read - read[-1], write - write[-1]
-            base, diag = X.shape[1] * diag[-1], diag - diag[-1]
+        if codes.is_sparse:
+            self.zero_write = write[zero]
+            read, write = read - read[zero], write - write[zero]
+            base, diag = X.shape[1] * diag[zero], diag - diag[zero]
             extra = _fold_zeros(codes, read, write, self.zero_read, self.zero_write)
         self.rows = table_rows(codes, read, write, ones, extra, dtype)
         self.norms = np.empty(len(codes))

@@ -8,8 +8,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from widemargin.parallel import open_workers
+from widemargin.solvers.additive_fast import largest_codes
 from widemargin.solvers.coded_rows import FloatArray, bin_rows, decide, pad_rank, table_rows
-from widemargin.tables.quantiser import Codes, Quantiser, dense_codes
+from widemargin.tables.codes import Codes, encode_matrix
+from widemargin.tables.quantiser import Quantiser
 from widemargin.tables.regression import explain_values
 
 #: Values turned into codes at a time when predicting.
@@ -61,16 +63,31 @@ class LogEncoder:
         return read
 
 
+@dataclass(frozen=True)
+class _Numbering:
+    """Distinct values, ascending; their places are the codes."""
+
+    distinct: NDArray[Any]
+
+    @property
+    def dtype(self) -> type:
+        """Smallest type that holds every code."""
+        return np.min_scalar_type(len(self.distinct) - 1).type
+
+    def encode_rows(self, X: NDArray[Any], out: NDArray[Any]) -> None:
+        """Write the codes of dense rows to ``out``."""
+        out[:] = np.searchsorted(self.distinct, X)
+
+    def encode_stored(self, data: NDArray[Any], columns: NDArray[Any], out: NDArray[Any]) -> None:
+        """Write the codes of some values to ``out``."""
+        out[:] = np.searchsorted(self.distinct, data)
+
+
 def number_values(X: Any) -> tuple[Codes, FloatArray]:
-    """Number the distinct values of a matrix; of sparse data the stored ones."""
+    """Number the distinct values of a matrix, of sparse data the stored ones, and zero."""
     data = X.data if sparse.issparse(X) else X
-    values, numbers = np.unique(data, return_inverse=True)
-    numbers = numbers.astype(np.uint32)
-    if sparse.issparse(X):
-        codes = Codes(numbers, X.indices.astype(np.int32), X.indptr.astype(np.int64), X.shape[1])
-    else:
-        codes = dense_codes(numbers.reshape(X.shape))
-    return codes, values.astype(np.float64)
+    distinct = np.union1d(data, np.zeros(1, data.dtype))
+    return encode_matrix(X, _Numbering(distinct)), distinct.astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -205,7 +222,7 @@ def bin_offsets(codes: Codes) -> NDArray[np.int64]:
     """Where the bins of each feature begin, counting those up to the largest code that occurs."""
     largest = np.zeros(codes.n_features, np.int64)
     if codes.is_sparse:
-        np.maximum.at(largest, codes.indices, codes.values.astype(np.int64))
+        largest_codes(codes.values, codes.gaps, codes.indptr, largest)
     elif len(codes):
         largest[:] = codes.values.reshape(len(codes), -1).max(axis=0)
     return np.concatenate([[0], np.cumsum(largest + 1)])
@@ -215,11 +232,10 @@ def clip_codes(codes: Codes, offsets: NDArray[np.int64]) -> Codes:
     """Codes no larger than the largest in training: beyond it curves are flat."""
     largest = np.diff(offsets) - 1
     if codes.is_sparse:
-        bounds = largest[codes.indices]
-        clipped = np.minimum(codes.values, bounds)
+        clipped = np.minimum(codes.values, largest[codes.features()])
     else:
         clipped = np.minimum(codes.values.reshape(len(codes), -1), largest).ravel()
-    return Codes(clipped.astype(codes.values.dtype), codes.indices, codes.indptr, codes.n_features)
+    return replace(codes, values=clipped.astype(codes.values.dtype))
 
 
 def _in_chunks(X: Any, function: Any, n_functions: int) -> FloatArray:

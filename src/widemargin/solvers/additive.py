@@ -75,7 +75,7 @@ class Descent:
     max_iter : int
         Passes over the data.
     deadline : float or None
-        Time at which to stop.
+        When to stop, by `time.perf_counter`.
     seed : int
         For the order of rows.
     finish : bool
@@ -249,7 +249,7 @@ class _Group:
                     return "diverged"
             if self.is_done.all():
                 return "converged"
-            if settings.deadline is not None and time.time() > settings.deadline:
+            if settings.deadline is not None and time.perf_counter() > settings.deadline:
                 return "max_time"
         if best is not None:
             best.restore()

@@ -44,8 +44,9 @@ class Rows(NamedTuple):
         DENSE, SPARSE, BINS, PLAIN or GRAM.
     codes : ndarray
         Codes row after row, flat.
-    indices, indptr : ndarray
-        Features of the codes (SPARSE, and BINS if not every feature has one), and where rows begin.
+    gaps, indptr : ndarray
+        How far the feature of each code is from that of the one before (SPARSE, and BINS if not every
+        feature has one; see `Codes`), and where rows begin.
     n_features, rank : int
         Features, and numbers for each.
     read, write : ndarray of shape (n_codes * rank,)
@@ -71,7 +72,7 @@ class Rows(NamedTuple):
 
     kind: int
     codes: Any
-    indices: Any
+    gaps: Any
     indptr: Any
     n_features: int
     rank: int
@@ -120,6 +121,8 @@ def _compiled_prefetch(array, index):
 AHEAD = 8
 LINE = 64
 MAX_LINES = 16
+# Of a sparse row, coefficients are read here and there: they are asked for so many codes ahead.
+CODES_AHEAD = 8
 
 
 @jit
@@ -144,6 +147,10 @@ def fetch_row(rows, i, n_classes, info, alpha, resting):
         step = LINE // rows.codes.itemsize
         for at in range(first, min(last, first + MAX_LINES * step), step):
             prefetch(rows.codes, at)
+        if not rows.is_whole:
+            step = LINE // rows.gaps.itemsize
+            for at in range(first, min(last, first + MAX_LINES * step), step):
+                prefetch(rows.gaps, at)
 
 
 # Slices of arrays cost more than short rows do, so the loops below take whole arrays and where to
@@ -181,13 +188,22 @@ def add_scaled(row, at, size, scale, factor, coef, first):
 
 
 @jit
-def read_sparse(codes, indices, first, last, table, rank, coef, out):
+def read_sparse(codes, gaps, first, last, table, rank, coef, out):
     """Products of one sparse row with the coefficients of all classes; rank is a multiple of four."""
     out[:] = 0.0
     step = U(out.size)
+    size = U(rank) * step
+    feature, coming = U(0), U(0)
+    for e in range(first, min(last, first + CODES_AHEAD)):
+        coming += U(gaps[U(e)])
     for e in range(first, last):
-        source = U(codes[e]) * U(rank)
-        at = U(indices[e]) * U(rank) * step
+        if e + CODES_AHEAD < last:
+            coming += U(gaps[U(e + CODES_AHEAD)])
+            prefetch(coef, coming * size)
+            prefetch(coef, coming * size + size // U(2))
+        source = U(codes[U(e)]) * U(rank)
+        feature += U(gaps[U(e)])
+        at = feature * size
         for t in range(0, rank, 4):
             f0, f1 = table[source + U(t)], table[source + U(t + 1)]
             f2, f3 = table[source + U(t + 2)], table[source + U(t + 3)]
@@ -201,20 +217,22 @@ def read_sparse(codes, indices, first, last, table, rank, coef, out):
 
 
 @jit
-def add_sparse(codes, indices, first, last, table, rank, scale, deltas, coef):
+def add_sparse(codes, gaps, first, last, table, rank, scale, deltas, coef):
     step = U(deltas.size)
+    feature = U(0)
     for e in range(first, last):
-        source = U(codes[e]) * U(rank)
-        feature = U(indices[e]) * U(rank)
+        source = U(codes[U(e)]) * U(rank)
+        feature += U(gaps[U(e)])
+        target = feature * U(rank)
         for t in range(rank):
-            factor = table[source + U(t)] * scale[feature + U(t)]
-            at = (feature + U(t)) * step
+            factor = table[source + U(t)] * scale[target + U(t)]
+            at = (target + U(t)) * step
             for k in range(deltas.size):
                 coef[at + U(k)] += factor * deltas[U(k)]
 
 
 @jit
-def read_bins(codes, indices, is_whole, first, last, offsets, curves, at):
+def read_bins(codes, gaps, is_whole, first, last, offsets, curves, at):
     """Sum of the values of decision curves at the bins of one row."""
     total = 0.0
     start = U(at)
@@ -222,8 +240,10 @@ def read_bins(codes, indices, is_whole, first, last, offsets, curves, at):
         for j in range(last - first):
             total += curves[start + U(offsets[U(j)]) + U(codes[U(first + j)])]
     else:
+        feature = U(0)
         for e in range(first, last):
-            total += curves[start + U(offsets[U(indices[e])]) + U(codes[e])]
+            feature += U(gaps[e])
+            total += curves[start + U(offsets[feature]) + U(codes[e])]
     return total
 
 
@@ -241,12 +261,13 @@ def add_ramp(curves, start, length, levels, code, delta):
 
 @jit
 def add_bins(
-    codes, indices, is_whole, first, last, offsets, is_indicator, levels, scale, delta, curves, at
+    codes, gaps, is_whole, first, last, offsets, is_indicator, levels, scale, delta, curves, at
 ):
+    j = 0
     for e in range(first, last):
         code = np.int64(codes[e])
+        j = e - first if is_whole else j + np.int64(gaps[e])
         if code > 0:
-            j = e - first if is_whole else np.int64(indices[e])
             start = offsets[j]
             if is_indicator[j]:
                 curves[U(at + start + code)] += delta * scale[j] * levels[U(code)]
@@ -261,13 +282,13 @@ def read_row(rows, i, wanted, coef, extra_coef, row, words, table_words, out):
     size = coef.size // n_classes
     first, last = find_codes(rows, i)
     if rows.kind == SPARSE:
-        read_sparse(rows.codes, rows.indices, first, last, rows.read, rows.rank, coef, out)
+        read_sparse(rows.codes, rows.gaps, first, last, rows.read, rows.rank, coef, out)
     elif rows.kind == BINS:
         for k in range(n_classes):
             if wanted[k]:
                 out[k] = read_bins(
                     rows.codes,
-                    rows.indices,
+                    rows.gaps,
                     rows.is_whole,
                     first,
                     last,
@@ -302,13 +323,13 @@ def add_row(rows, i, deltas, coef, extra_coef, row, words, table_words):
     first, last = find_codes(rows, i)
     if rows.kind == SPARSE:
         add_sparse(
-            rows.codes, rows.indices, first, last, rows.write, rows.rank, rows.scale, deltas, coef
+            rows.codes, rows.gaps, first, last, rows.write, rows.rank, rows.scale, deltas, coef
         )
     elif rows.kind == BINS:
         for k in range(n_classes):
             if deltas[k] != 0.0:
                 add_bins(
-                    rows.codes, rows.indices, rows.is_whole, first, last, rows.offsets,
+                    rows.codes, rows.gaps, rows.is_whole, first, last, rows.offsets,
                     rows.is_indicator, rows.read, rows.scale, deltas[k], coef, k * size,
                 )  # fmt: skip
     elif rows.kind == DENSE:
@@ -538,27 +559,38 @@ def decide_rows(rows, first, last, coef, extra_coef, out):
 def sum_codes(rows, per_code, scale, out):
     """``out[i] = sum of scale[feature] * per_code[code]`` over the codes of every row."""
     for i in range(out.size):
-        first, total = rows.indptr[i], 0.0
+        first, total, j = rows.indptr[i], 0.0, 0
         for e in range(first, rows.indptr[i + 1]):
-            j = e - first if rows.is_whole else np.int64(rows.indices[e])
+            j = e - first if rows.is_whole else j + np.int64(rows.gaps[e])
             total += scale[j] * per_code[rows.codes[e]]
         out[i] = total
 
 
 @jit
-def count_codes(codes, counts, weights, indptr):
-    """How often every code occurs, rows weighted."""
+def count_codes(codes, gaps, is_whole, filler, indptr, weights, counts):
+    """How often every code occurs, rows weighted; fillers, whose gap is given, do not count."""
     for i in range(weights.size):
-        for k in range(indptr[i], indptr[i + 1]):
-            counts[codes[k]] += weights[i]
+        for e in range(indptr[i], indptr[i + 1]):
+            if is_whole or gaps[e] != filler:
+                counts[codes[e]] += weights[i]
 
 
 @jit
-def least_codes(codes, indices, is_whole, indptr, least):
+def least_codes(codes, gaps, is_whole, indptr, least):
     """Lower ``least`` to the smallest code of every feature beside zero."""
     for i in range(indptr.size - 1):
-        first = indptr[i]
+        first, j = indptr[i], 0
         for e in range(first, indptr[i + 1]):
-            j = e - first if is_whole else np.int64(indices[e])
+            j = e - first if is_whole else j + np.int64(gaps[e])
             if 0 < codes[e] < least[j]:
                 least[j] = codes[e]
+
+
+@jit
+def largest_codes(codes, gaps, indptr, largest):
+    """Raise ``largest`` to the largest code of every feature of sparse rows."""
+    for i in range(indptr.size - 1):
+        j = 0
+        for e in range(indptr[i], indptr[i + 1]):
+            j += np.int64(gaps[e])
+            largest[j] = max(largest[j], np.int64(codes[e]))

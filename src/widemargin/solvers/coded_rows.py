@@ -4,14 +4,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from widemargin.kernels import Intersection
 from widemargin.parallel import Workers
 from widemargin.solvers import additive_fast as fast
 from widemargin.solvers.additive_fast import Rows
 from widemargin.solvers.unary_fast import combine_rows, to_curves
-from widemargin.tables.quantiser import Codes
+from widemargin.tables.codes import Codes
 
 #: Most rows for which the kernel between all of them is kept.
 MAX_GRAM_ROWS = 16_384
@@ -93,7 +92,7 @@ def find_indicators(codes: Codes, offsets: NDArray[np.int64]) -> NDArray[np.bool
     """Features that have one code beside zero."""
     largest = np.diff(offsets) - 1
     least = largest.copy()
-    fast.least_codes(codes.values, codes.indices, not codes.is_sparse, codes.indptr, least)
+    fast.least_codes(codes.values, codes.gaps, not codes.is_sparse, codes.indptr, least)
     return (least == largest) & (largest > 0)
 
 
@@ -118,7 +117,7 @@ def plain_rows(read: NDArray[Any], write: NDArray[Any] | None) -> Rows:
 
 
 def _no_codes(n_rows: int) -> Codes:
-    return Codes(np.empty(0, np.uint8), np.empty(0, np.int32), np.zeros(n_rows + 1, np.int64), 0)
+    return Codes(np.empty(0, np.uint8), np.empty(0, np.uint8), np.zeros(n_rows + 1, np.int64), 0)
 
 
 def _rows(
@@ -128,7 +127,7 @@ def _rows(
     no_floats = np.empty(0, dtype)
     read, write = (np.empty((len(codes), 0)),) * 2 if extra is None else extra
     return Rows(
-        kind=kind, codes=codes.values, indices=codes.indices, indptr=codes.indptr,
+        kind=kind, codes=codes.values, gaps=codes.gaps, indptr=codes.indptr,
         n_features=codes.n_features, rank=rank,
         read=arrays.get("read", no_floats), write=arrays.get("write", no_floats),
         scale=arrays.get("scale", no_floats),
@@ -165,12 +164,10 @@ def prefers_gram(rows: Rows, n_problems: int) -> bool:
 def gram_rows(rows: Rows, workers: Workers) -> Rows:
     """Rows of bins by the kernel between all of them."""
     n = len(rows.indptr) - 1
-    indices = rows.indices
-    if rows.is_whole:
-        indices = np.tile(np.arange(rows.n_features, dtype=np.int32), n)
-    values = rows.read[rows.codes] * rows.scale[indices]
+    levels = Codes(rows.codes, rows.gaps, rows.indptr, rows.n_features).to_csr(rows.read)
+    levels.data *= rows.scale[levels.indices]
     kernel = Intersection()
-    points = kernel.prepare(sparse.csr_matrix((values, indices, rows.indptr), (n, rows.n_features)))
+    points = kernel.prepare(levels)
     K = np.empty((n, n), np.float32)
     kernel.block(points, np.arange(n), points, np.arange(n), K, workers)
     extra = rows.extra_read.reshape(n, -1)
@@ -187,7 +184,7 @@ def weigh_bins(rows: Rows, signed: FloatArray) -> tuple[NDArray[Any], NDArray[An
     weights, curves = np.empty(coef.shape[1]), np.empty(coef.shape[1])
     for k, factors in enumerate(np.ascontiguousarray(signed.T)):
         combine_rows(
-            rows.codes, rows.indices, rows.is_whole, rows.indptr, rows.offsets, factors, weights
+            rows.codes, rows.gaps, rows.is_whole, rows.indptr, rows.offsets, factors, weights
         )
         to_curves(weights, rows.offsets, rows.read, rows.scale, curves)
         coef[k] = curves

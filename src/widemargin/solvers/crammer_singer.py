@@ -57,7 +57,7 @@ def solve_crammer_singer(
         if violation <= tol:
             reason = "converged"
             break
-        if settings.deadline is not None and time.time() > settings.deadline:
+        if settings.deadline is not None and time.perf_counter() > settings.deadline:
             reason = "max_time"
             break
     return LinearResult(

@@ -15,6 +15,7 @@ factorised anew each time, which for a hundred basis vectors takes less than one
 and carries no rounding errors along as a recursive inverse does.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -30,6 +31,8 @@ FloatArray = NDArray[np.float64]
 
 #: Feature values of the data up to which columns of basis vectors are computed in float64.
 EXACT_COLUMNS = 2**22
+#: Rows whose kernel values are copied at a time.
+COPIED_ROWS = 512
 #: Rounds of Newton's method for one basis; a few are the rule.
 MAX_ROUNDS = 100
 #: Largest gradient, as a share of its terms, that counts as zero.
@@ -88,14 +91,16 @@ class Columns:
         The rows.
     is_ridge : bool, default=False
         Whether w and b are penalised by their squares and not by ``w' K_B w``, as in RSVM.
+    n_expected : int, default=8
+        Basis vectors to make room for.
     """
 
-    def __init__(self, data: KernelRows, *, is_ridge: bool = False) -> None:
+    def __init__(self, data: KernelRows, *, is_ridge: bool = False, n_expected: int = 8) -> None:
         self.data = data
         self.is_ridge = is_ridge
         self.rows: list[int] = []
         self._means: list[float] = []
-        self._values = np.empty((len(data), 8), order="F")
+        self._values = np.empty((len(data), n_expected), order="F")
         self._penalty: FloatArray | None = None
 
     @property
@@ -321,6 +326,15 @@ class Machine:
         self._add_rows(rows, self.cost[rows])
 
     def _add_rows(self, rows: Index, cost: FloatArray) -> None:
+        for part in self._split(len(rows)):
+            self._add_block(rows[part], cost[part])
+
+    def _split(self, n_rows: int) -> Iterator[slice]:
+        """Parts to copy at a time: they take about as much memory as M, or else little."""
+        step = max(COPIED_ROWS, len(self._M))
+        return (slice(start, start + step) for start in range(0, n_rows, step))
+
+    def _add_block(self, rows: Index, cost: FloatArray) -> None:
         K = self.columns.values[rows]
         weighted = cost[:, None] * K
         self._M[0, 0] += cost.sum()
@@ -380,7 +394,10 @@ class Machine:
         penalty = self.columns.penalty @ self.solution.u
         values = self.columns.values
         gradient = penalty - np.append(pull.sum(), values.T @ pull)
-        terms = np.abs(penalty) + np.append(violations.sum(), np.abs(values).T @ violations)
+        terms = np.abs(penalty)
+        terms[0] += violations.sum()
+        for part in self._split(len(violations)):
+            terms[1:] += np.abs(values[part]).T @ violations[part]
         return bool((np.abs(gradient) <= GRADIENT_TOL * terms.max() + 1e-300).all())
 
 

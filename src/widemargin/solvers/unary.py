@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from widemargin.solvers import unary_fast as fast
 from widemargin.solvers.additive import Descent, LinearResult
 from widemargin.solvers.coded_rows import FloatArray
-from widemargin.tables.quantiser import Codes
+from widemargin.tables.codes import Codes
 
 #: Steps of the conjugate gradient method for one Newton step, and the share of the residual at which
 #: it ends: exact steps would not pay while the set of violated margins changes.
@@ -34,16 +34,14 @@ class UnaryRows:
         """Products of all rows with a vector."""
         out = np.empty(len(self.codes))
         c, curves = self.codes, self.to_curves(weights)
-        fast.look_up(c.values, c.indices, not c.is_sparse, c.indptr, self.offsets, curves, out)
+        fast.look_up(c.values, c.gaps, not c.is_sparse, c.indptr, self.offsets, curves, out)
         return out
 
     def combine(self, factors: FloatArray) -> FloatArray:
         """Sum of the rows, each times its factor."""
         out = np.empty(self.size)
         c = self.codes
-        fast.combine_rows(
-            c.values, c.indices, not c.is_sparse, c.indptr, self.offsets, factors, out
-        )
+        fast.combine_rows(c.values, c.gaps, not c.is_sparse, c.indptr, self.offsets, factors, out)
         return out
 
     def to_curves(self, weights: FloatArray) -> FloatArray:
@@ -76,7 +74,7 @@ def solve_primal(
         if norm <= target:
             reason = "converged"
             break
-        if settings.deadline is not None and time.time() > settings.deadline:
+        if settings.deadline is not None and time.perf_counter() > settings.deadline:
             reason = "max_time"
             break
         curvature = np.where(shortfall > 0, 2.0 * costs, 0.0)

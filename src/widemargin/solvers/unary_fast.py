@@ -6,6 +6,7 @@ a row is the sum of the curve's values at the row's codes. With other levels tha
 a dimension counts as much as its level rises.
 """
 
+import numpy as np
 from numba import njit
 
 jit = njit(
@@ -15,13 +16,14 @@ jit = njit(
 
 
 @jit
-def combine_rows(codes, indices, is_whole, indptr, offsets, factors, out):
+def combine_rows(codes, gaps, is_whole, indptr, offsets, factors, out):
     """Sum of all rows, each times its factor. Bin zero of a feature is no dimension of the space."""
     out[:] = 0.0
     for i in range(factors.size):
         if factors[i] != 0.0:
-            for e in range(indptr[i], indptr[i + 1]):
-                j = e - indptr[i] if is_whole else indices[e]
+            first, j = indptr[i], 0
+            for e in range(first, indptr[i + 1]):
+                j = e - first if is_whole else j + np.int64(gaps[e])
                 out[offsets[j] + codes[e]] += factors[i]
     for j in range(offsets.size - 1):
         for k in range(offsets[j + 1] - 2, offsets[j], -1):
@@ -41,11 +43,11 @@ def to_curves(weights, offsets, levels, scale, curves):
 
 
 @jit
-def look_up(codes, indices, is_whole, indptr, offsets, curves, out):
+def look_up(codes, gaps, is_whole, indptr, offsets, curves, out):
     """Products of all rows with the vector whose curves are given."""
     for i in range(out.size):
-        total = 0.0
-        for e in range(indptr[i], indptr[i + 1]):
-            j = e - indptr[i] if is_whole else indices[e]
+        first, total, j = indptr[i], 0.0, 0
+        for e in range(first, indptr[i + 1]):
+            j = e - first if is_whole else j + np.int64(gaps[e])
             total += curves[offsets[j] + codes[e]]
         out[i] = total

@@ -9,44 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from widemargin.tables.codes import CHUNK_ROWS, Codes, encode_matrix
 from widemargin.tables.quantiser_fast import encode_rows, encode_values
 
-#: Rows turned into codes at a time.
-CHUNK_ROWS = 4096
 #: Integer features with values up to this are used as they are.
 MAX_COUNT = 4095
 
 SPACINGS = ("auto", "uniform", "sqrt", "quantile")
-
-
-@dataclass(frozen=True)
-class Codes:
-    """Codes of all values, dense or of the stored ones only.
-
-    Attributes
-    ----------
-    values : ndarray of uint8, uint16 or uint32, one-dimensional
-        Codes, row after row.
-    indices : ndarray of int32
-        Feature of each code; empty if all features of every row are there.
-    indptr : ndarray of int64, shape (n_rows + 1,)
-        Where rows begin.
-    n_features : int
-        Features.
-    """
-
-    values: NDArray[Any]
-    indices: NDArray[np.int32]
-    indptr: NDArray[np.int64]
-    n_features: int
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether codes of zero are left out."""
-        return len(self.indices) > 0 or self.n_features * (len(self.indptr) - 1) > len(self.values)
-
-    def __len__(self) -> int:
-        return len(self.indptr) - 1
 
 
 @dataclass(frozen=True)
@@ -83,7 +52,7 @@ class Quantiser:
     @property
     def dtype(self) -> type:
         """Smallest type that holds every code."""
-        return np.uint8 if self.n_bins <= 256 else np.uint16
+        return np.min_scalar_type(self.n_bins - 1).type
 
     def values(self, feature: int) -> NDArray[np.float64]:
         """Feature values of all bins, in the feature's own unit."""
@@ -92,36 +61,23 @@ class Quantiser:
     @property
     def zero_code(self) -> int:
         """Code of the value zero, which sparse data leave out, or -1 if features differ in it."""
-        zeros = np.unique(self._encode_dense(np.zeros((1, len(self.low)))))
+        zeros = np.unique(self.encode(np.zeros((1, len(self.low)))).values)
         return int(zeros[0]) if len(zeros) == 1 else -1
 
     def encode(self, X: Any) -> Codes:
         """Codes of dense or CSR data; of the latter only the stored values."""
-        n, d = X.shape
-        if sparse.issparse(X):
-            values = np.empty(X.nnz, self.dtype)
-            for start in range(0, X.nnz, CHUNK_ROWS * 64):
-                part = slice(start, start + CHUNK_ROWS * 64)
-                self._encode_stored(X.data[part], X.indices[part], values[part])
-            return Codes(values, X.indices.astype(np.int32), X.indptr.astype(np.int64), d)
-        values = np.empty((n, d), self.dtype)
-        for start in range(0, n, CHUNK_ROWS):
-            self._encode_into(X[start : start + CHUNK_ROWS], values[start : start + CHUNK_ROWS])
-        return dense_codes(values)
+        return encode_matrix(X, self)
 
-    def _encode_dense(self, X: NDArray[Any]) -> NDArray[Any]:
-        out: NDArray[Any] = np.empty(X.shape, self.dtype)
-        self._encode_into(X, out)
-        return out
-
-    def _encode_into(self, X: NDArray[Any], out: NDArray[Any]) -> None:
+    def encode_rows(self, X: NDArray[Any], out: NDArray[Any]) -> None:
+        """Write the codes of dense rows to ``out``."""
         if self.spacing == "quantile":
             out[:] = self._nearest((X - self.low) / self.span)
         else:
             low, factor, is_root, shift, last = self._formula
             encode_rows(np.ascontiguousarray(X), low, factor, is_root, shift, last, out)
 
-    def _encode_stored(self, data: NDArray[Any], columns: NDArray[Any], out: NDArray[Any]) -> None:
+    def encode_stored(self, data: NDArray[Any], columns: NDArray[Any], out: NDArray[Any]) -> None:
+        """Write the codes of some values to ``out``; ``columns`` holds their features."""
         if self.spacing == "quantile":
             out[:] = self._nearest((data - self.low[columns]) / self.span[columns])
         else:
@@ -135,12 +91,6 @@ class Quantiser:
 
     def _nearest(self, positions: NDArray[np.float64]) -> NDArray[np.intp]:
         return np.searchsorted(0.5 * (self.grid[1:] + self.grid[:-1]), positions)
-
-
-def dense_codes(values: NDArray[Any]) -> Codes:
-    """Codes of a whole matrix."""
-    n, d = values.shape
-    return Codes(values.ravel(), np.empty(0, np.int32), np.arange(n + 1, dtype=np.int64) * d, d)
 
 
 @dataclass(frozen=True)
