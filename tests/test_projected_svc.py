@@ -261,7 +261,7 @@ def test_bad_data(overlapping):
     X, y, _, _ = overlapping
     with pytest.raises(ValueError, match="one class only"):
         ProjectedSVC().fit(X, np.zeros(len(y)))
-    with pytest.raises(ValueError, match=r"Negative values in data X, column \d.*'chi2'"):
+    with pytest.raises(ValueError, match=r"Negative values in data X, columns 0, 1.*'chi2'"):
         ProjectedSVC(kernel="chi2").fit(X, y)
     with pytest.raises(ValueError, match="too large to optimise with"):
         ProjectedSVC(kernel="poly", gamma=1e9).fit(1e6 * X, y)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin.estimators.additive_base import AdditiveClassifier
+from widemargin.estimators.additive_base import CurveClassifier
 from widemargin.estimators.dc_svc import DCSVC
 from widemargin.estimators.projected_svc import ProjectedSVC
 from widemargin.validation import check_integer
@@ -62,7 +62,7 @@ def plot_levels(model: DCSVC, X: Any = None, y: Any = None) -> "Figure":
 
 
 def plot_shapes(
-    model: AdditiveClassifier, X: Any = None, *, n_features: int = 6, classes: Any = None
+    model: CurveClassifier, X: Any = None, *, n_features: int = 6, classes: Any = None
 ) -> "Figure":
     """Draw the curves of an additive model: what each feature adds to the decision.
 
@@ -192,7 +192,7 @@ def _mark(axis: Any, x: float, y: float, label: str) -> None:
     axis.plot([x], [y], "o", color=ORANGE, label=f"{label}: {x:,.0f} vectors, {y:,.4g}")
 
 
-def _find_classes(model: AdditiveClassifier, classes: Any) -> list[int]:
+def _find_classes(model: CurveClassifier, classes: Any) -> list[int]:
     """Positions of the decision functions to show."""
     if len(model.classes_) == 2:
         return [0]

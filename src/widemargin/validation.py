@@ -18,6 +18,8 @@ from widemargin.problem import Problem
 
 #: Rows looked at a time.
 CHECKED_ROWS = 8192
+#: Columns that an error names.
+SHOWN_COLUMNS = 5
 
 
 def validate_problem(
@@ -57,6 +59,10 @@ def validate_partial(
     estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any, *, is_first: bool
 ) -> Problem:
     """Check some of the training data; ``classes`` name all labels, in the first call at least."""
+    if estimator.class_weight == "balanced":
+        raise ValueError(
+            "class_weight: 'balanced' needs all data at once; give partial_fit a dict of weights"
+        )
     X, y = _validate_rows(estimator, X, y, is_first=is_first)
     if is_first and classes is None:
         raise ValueError("classes: the first call of partial_fit needs all labels there will be")
@@ -169,26 +175,37 @@ def check_columns_nonnegative(
     X: Any, feature_names: Any, what: str, alternative: str | None = None
 ) -> None:
     """Refuse negative features: ``what`` cannot take them, ``alternative`` can."""
-    column = _first_negative_column(X)
-    if column is None:
+    columns = _find_negative_columns(X)
+    if len(columns) == 0:
         return
-    name = column if feature_names is None else f"{column} ({feature_names[column]!r})"
     other = f", or use {alternative}" if alternative else ""
     raise ValueError(
-        f"Negative values in data X, column {name}: {what} needs features >= 0; scale them first, for "
-        f"example with sklearn.preprocessing.MinMaxScaler(clip=True){other}"
+        f"Negative values in data X, {_name_columns(columns, feature_names)}: {what} needs "
+        "features >= 0; scale them first, for example with "
+        f"sklearn.preprocessing.MinMaxScaler(clip=True){other}"
     )
 
 
-def _first_negative_column(X: Any) -> int | None:
-    if sparse.issparse(X):
-        columns = X.indices[X.data < 0]
-        return int(columns.min()) if len(columns) else None
-    # In pieces: the data may be mapped from a file larger than memory.
+def _name_columns(columns: NDArray[np.intp], feature_names: Any) -> str:
+    names = [
+        str(c) if feature_names is None else f"{c} ({feature_names[c]!r})"
+        for c in columns[:SHOWN_COLUMNS]
+    ]
+    n_more = len(columns) - len(names)
+    noun = "column" if len(columns) == 1 else "columns"
+    return f"{noun} {', '.join(names)}" + (f" and {n_more} more" if n_more else "")
+
+
+def _find_negative_columns(X: Any) -> NDArray[np.intp]:
+    """Columns with a negative value, ascending."""
     negative = np.zeros(X.shape[1], bool)
+    if sparse.issparse(X):
+        negative[X.indices[X.data < 0]] = True
+        return np.flatnonzero(negative)
+    # In pieces: the data may be mapped from a file larger than memory.
     for start in range(0, X.shape[0], CHECKED_ROWS):
         negative |= (X[start : start + CHECKED_ROWS] < 0).any(axis=0)
-    return int(np.argmax(negative)) if negative.any() else None
+    return np.flatnonzero(negative)
 
 
 def check_precomputed(X: Any) -> None:
@@ -287,6 +304,18 @@ def check_integer(name: str, value: Any, *, low: int) -> None:
     """Refuse anything but an integer of at least ``low``."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < low:
         raise ValueError(f"{name}: must be an integer of at least {low}, got {value!r}")
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Refuse anything but True and False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name}: must be True or False, got {value!r}")
+
+
+def check_verbose(value: Any) -> None:
+    """Refuse anything but an integer that is not negative, or a switch."""
+    if not isinstance(value, bool | np.bool_):
+        check_integer("verbose", value, low=0)
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:

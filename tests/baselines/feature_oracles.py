@@ -1,20 +1,12 @@
-"""Oracles for linear machines on explicit features, and data to try them on."""
+"""Oracles for linear machines on explicit features."""
 
 import numpy as np
 from numpy.testing import assert_allclose
-from sklearn.datasets import make_classification
 from sklearn.svm import LinearSVC
 
 #: Settings of our descent, and of LIBLINEAR's, for answers that can be compared.
 TIGHT = {"tol": 1e-6, "max_iter": 30_000, "random_state": 0}
 PEER_TIGHT = {"tol": 1e-7, "max_iter": 10**6, "random_state": 0}
-
-
-def make_data(n=300, seed=0, n_classes=2):
-    return make_classification(
-        n, 6, n_informative=4, n_redundant=0, n_classes=n_classes, flip_y=0.1, class_sep=0.7,
-        random_state=seed,
-    )  # fmt: skip
 
 
 def assert_linear_machine(model, features, X, y, Z, weights=None):

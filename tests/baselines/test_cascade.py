@@ -1,6 +1,8 @@
 """CascadeSVC: rounds end at the optimum, one pass does not go below it, and records add up."""
 
+import io
 import pickle
+import sys
 import warnings
 
 import numpy as np
@@ -17,7 +19,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tests.reference.svm_dual import objective, violation
 from widemargin import KernelSVC
+from widemargin.baselines import cascade as cascade_module
 from widemargin.baselines.cascade import Cascade, CascadeSVC, count_layers, split_rows
+from widemargin.solvers import box_qp
 from widemargin.solvers.many import Task
 
 
@@ -129,6 +133,15 @@ def test_records_add_up():
     assert all(layer.seconds > 0 for layer in model.layers_)
 
 
+def test_records_are_those_of_every_problems_last_round():
+    X, y = make_blobs([700, 450, 240], centers=None, cluster_std=3.0, random_state=0)
+    model = CascadeSVC(gamma=0.1, max_rounds=None, random_state=0).fit(X, y)
+    assert len(set(model.n_rounds_)) > 1
+    # Problems of 1,150, 940 and 690 rows: four parts each of the first two, two of the third.
+    assert [layer.n_sets for layer in model.layers_] == [4 + 4, 2 + 2 + 2, 3]
+    assert model.layers_[-1].n_support == np.count_nonzero(model.dual_coef_)
+
+
 def test_later_rounds_feed_support_vectors_to_every_part():
     X, y = make_data()
     model = CascadeSVC(gamma=0.3, n_layers=2, max_rounds=None, random_state=0).fit(X, y)
@@ -177,9 +190,34 @@ def test_standstill_without_vectors_on_the_margin_is_overcome():
     cascade.result = type(cascade.result)(coef, gradient, 0.0, -1.0, 1.0, 11.0, 0, "max_iter")
     cascade.parts = [np.array([0, 1, 4, 5]), np.array([2, 3, 6, 7])]
     cascade.start_round()
-    # Row 6 rises from zero; of those that may fall, rows 1 to 3 cannot (at zero), 4 can.
+    # Row 6 would rise most; rows 1 to 3, negative and at zero, may fall, and 1 would most.
     for task in cascade.make_tasks():
-        assert {0, 4, 6} <= set(task.index)
+        assert {0, 1, 4, 6} <= set(task.index)
+
+
+def test_fit_overcomes_a_standstill(monkeypatch):
+    """One row a class is far off, and every row but that is at its bound after one round.
+
+    Each part has a row more of one class than of the other, and leaves one out. With this split
+    these are the two far off, one in each part.
+    """
+    x = np.append(np.linspace(0.8, 1.2, 200), 5.0)
+    X, y = np.concatenate([x, -x])[:, None], np.repeat([1, 0], len(x))
+    model = CascadeSVC(kernel="linear", C=1e-4, n_layers=1, max_rounds=None, random_state=6)
+    assert model.fit(X, y).stop_reason_ == "converged"
+    assert_allclose(np.abs(dense_coef(model, len(y))), 1e-4)
+    monkeypatch.setattr(Cascade, "_find_worst_pair", lambda _: np.empty(0, np.intp))
+    with pytest.warns(ConvergenceWarning):
+        assert model.fit(X, y).stop_reason_ == "stalled"
+
+
+def test_rounds_end_where_tol_is_out_of_reach(monkeypatch):
+    monkeypatch.setattr(box_qp, "ROUND_MOVES", 2)
+    X, y = make_data(450)
+    with pytest.warns(ConvergenceWarning, match="tol"):
+        model = CascadeSVC(gamma=0.3, tol=1e-12, max_rounds=None, random_state=0).fit(X, y)
+    assert model.stop_reason_ == "stalled"
+    assert_allclose(model.objective_, KernelSVC(gamma=0.3).fit(X, y).objective_, rtol=1e-6)
 
 
 @pytest.mark.parametrize("scheme", ["ovo", "ovr"])
@@ -226,10 +264,17 @@ def test_fits_repeat_and_travel():
     assert set(a.predict(X)) == {"no", "yes"}
 
 
-def test_one_thread_gives_the_same_answer():
-    X, y = make_data()
-    a, b = (CascadeSVC(gamma=0.3, random_state=0, n_jobs=n).fit(X, y) for n in (1, 2))
-    assert_allclose(a.objective_, b.objective_, rtol=1e-6)
+@pytest.mark.parametrize("n_layers", [0, 3])
+def test_threads_give_the_same_answer(n_layers):
+    X, y = make_data(4000)
+    one, two, three = (
+        CascadeSVC(gamma=0.3, n_layers=n_layers, random_state=0, n_jobs=n)
+        .fit(X, y)
+        .decision_function(X)
+        for n in (1, 2, 3)
+    )
+    assert_array_equal(two, one)
+    assert_array_equal(three, one)
 
 
 def test_time_limit_leaves_a_model():
@@ -247,6 +292,26 @@ def test_progress_is_shown(capsys):
     assert "problem 4/4" in capsys.readouterr().err
 
 
+def test_progress_line_is_closed_after_an_interrupt(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    solve = cascade_module.solve_tasks
+
+    def press_control_c(*args, **kwargs):
+        solve(*args, **kwargs)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cascade_module, "solve_tasks", press_control_c)
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with pytest.raises(KeyboardInterrupt):
+        CascadeSVC(verbose=1).fit(*make_data(60))
+    shown = sys.stderr.getvalue()
+    assert shown.startswith("\r[widemargin]")
+    assert shown.endswith("\n")
+
+
 @pytest.mark.parametrize(
     ("params", "message"),
     [
@@ -258,6 +323,7 @@ def test_progress_is_shown(capsys):
         ({"tol": 0.0}, "tol"),
         ({"max_time": -1.0}, "max_time"),
         ({"multi_class": "both"}, "multi_class"),
+        ({"fit_intercept": "no"}, "fit_intercept"),
         ({"kernel": "rbs"}, "kernel"),
         ({"memory": 100}, "memory"),
         ({"n_jobs": 0}, "n_jobs"),

@@ -7,6 +7,8 @@ import os
 import pickle
 import subprocess
 import sys
+from itertools import count
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,15 +19,16 @@ from scipy.sparse import csr_matrix
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.datasets import make_blobs, make_classification
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from tests.counting import CountingKernel
 from tests.reference.lasvm import PlainLasvm
 from tests.reference.svm_dual import objective, violation
 from widemargin import KernelSVC
-from widemargin.baselines import LaSVC, lasvm_machine
+from widemargin.baselines import LaSVC, lasvm, lasvm_machine
 from widemargin.baselines.lasvm_machine import Machine, Plan
 from widemargin.kernels import make_kernel
 from widemargin.parallel import Workers
@@ -106,6 +109,25 @@ def test_kept_values_and_gradients_are_right(max_bytes, block):
     assert left < 1.1e-3
 
 
+def test_room_is_made_for_new_rows_only():
+    machine, _ = make_machine()
+    plan = Plan([np.arange(60)], 1e-3, False, None)
+    machine.run(plan)
+    store = machine.members.store
+    machine.run(plan)
+    assert machine.members.store is store
+
+
+@pytest.mark.parametrize("memory", [10**7, 40 * 8 * 210, 3 * 8 * 210])
+def test_finishing_ends_where_tol_is_out_of_reach(memory, monkeypatch):
+    monkeypatch.setattr(lasvm_machine, "CALL_ENTRIES", 300_000)
+    X, y = make_data(210)
+    model = LaSVC(gamma=0.3, C=1e3, tol=1e-17, memory=memory, random_state=0, max_time=60.0)
+    with pytest.warns(ConvergenceWarning, match="tol"):
+        model.fit(X, y)
+    assert model.stop_reason_ == "stalled"
+
+
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_epochs_and_finishing_come_close_to_libsvm(kernel):
     """What is left is rows that left the set and would come back: within 0.2 % after ten passes."""
@@ -129,7 +151,7 @@ def test_the_set_is_solved_after_finishing():
     upper = np.full(len(at), 3.0)
     left = violation(K, 2.0 * y[at] - 1.0, upper, model.dual_coef_[0], True)
     assert left < 1.1e-3
-    online = LaSVC(gamma=0.3, C=3.0, finish=False, random_state=0).fit(X, y)
+    online = LaSVC(gamma=0.3, C=3.0, finish=np.False_, random_state=0).fit(X, y)
     assert online.stop_reason_ == "n_epochs"
     assert online.objective_ > model.objective_
 
@@ -186,16 +208,50 @@ def test_calls_in_pieces_are_one_pass():
     assert (pieces.predict(X) == whole.predict(X)).mean() > 0.95
 
 
-def test_partial_fit_goes_on_from_fit():
+@pytest.mark.parametrize("n", [150, 300])
+def test_partial_fit_goes_on_from_fit(n):
     X, y = make_data()
-    model = LaSVC(gamma=0.3, random_state=0).fit(X[:300], y[:300])
+    model = LaSVC(gamma=0.3, random_state=0).fit(X[:n], y[:n])
     before, n_iter = model.objective_, model.n_iter_
-    model.partial_fit(X[300:], y[300:])
+    model.partial_fit(X[n:], y[n:])
     assert model.objective_ < before
     assert model.n_iter_ > n_iter
     assert not hasattr(model, "support_")
-    again = model.fit(X[:300], y[:300])
+    K, coef = rbf_kernel(model.support_vectors_, gamma=0.3), model.dual_coef_[0]
+    assert_allclose(model.objective_, objective(K, np.sign(coef), coef), rtol=1e-6)
+    again = model.fit(X[:n], y[:n])
     assert_allclose(again.objective_, before)
+
+
+def test_partial_fit_computes_what_it_uses(entries):
+    X, y = make_data(1000)
+    model = LaSVC(kernel=CountingKernel(0.3)).partial_fit(X[1:], y[1:], classes=[0, 1])
+    entries.clear()
+    model.partial_fit(X[:1], y[:1])
+    # The example, and up to two members for each of two moves.
+    assert 0 < sum(entries) <= 6 * 1000 < model.n_support_.sum() ** 2
+
+
+@pytest.mark.parametrize("params", [{"n_jobs": 0}, {"memory": 100}])
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_a_failed_first_call_leaves_no_trace(method, params):
+    X, y = make_data(300)
+    model = LaSVC(gamma=0.3, **params)
+    with pytest.raises(ValueError, match=next(iter(params))):
+        model.fit(X, y) if method == "fit" else model.partial_fit(X, y, classes=[0, 1])
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    model.set_params(n_jobs=None, memory="auto").partial_fit(X[:, :4], y + 5, classes=[5, 6])
+    assert set(model.predict(X[:, :4])) == {5, 6}
+
+
+def test_a_failed_later_call_leaves_the_model():
+    X, y = make_data(300)
+    model = LaSVC(gamma=0.3).partial_fit(X[:200], y[:200], classes=[0, 1])
+    before = model.decision_function(X)
+    with pytest.raises(ValueError, match="memory"):
+        model.set_params(memory=100).partial_fit(X[200:], y[200:])
+    assert_array_equal(model.set_params(memory="auto").decision_function(X), before)
 
 
 def test_one_class_at_first():
@@ -255,9 +311,12 @@ def test_fits_repeat_and_travel():
 
 
 def test_threads_give_the_same_answer():
-    X, y = make_data()
-    a, b = (LaSVC(gamma=0.3, random_state=0, n_jobs=n).fit(X, y) for n in (1, 2))
-    assert_allclose(a.objective_, b.objective_, rtol=2e-2)
+    X, y = make_data(4000)
+    models = [LaSVC(gamma=0.3, random_state=0, n_jobs=n).fit(X, y) for n in (1, 2, 3)]
+    one, two, three = (model.decision_function(X) for model in models)
+    assert len(models[0].support_) > 1000  # Enough for several pieces.
+    assert_array_equal(two, one)
+    assert_array_equal(three, one)
 
 
 def test_time_limit_leaves_a_model():
@@ -268,10 +327,35 @@ def test_time_limit_leaves_a_model():
     assert np.isfinite(model.decision_function(X)).all()
 
 
+def test_every_class_gets_its_share_of_the_time(monkeypatch):
+    """A second passes each time that somebody looks at the clock."""
+    clock = SimpleNamespace(perf_counter=count().__next__)
+    for module in (lasvm, lasvm_machine):
+        monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(lasvm_machine, "BLOCK", 10)
+    X, y = make_blobs(400, centers=4, cluster_std=3.0, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="max_time"):
+        model = LaSVC(gamma=0.1, max_time=40.0, random_state=0).fit(X, y)
+    assert 30 < max(model.n_iter_) < 3 * min(model.n_iter_)
+
+
+def test_partial_fit_takes_in_all_examples_whatever_the_time():
+    X, y = make_data()
+    hurried, calm = (
+        LaSVC(gamma=0.3, max_time=limit).partial_fit(X, y, classes=[0, 1]) for limit in (1e-9, None)
+    )
+    assert hurried.stop_reason_ == "n_epochs"
+    assert_array_equal(hurried.dual_coef_, calm.dual_coef_)
+
+
 def test_progress_is_shown(capsys):
     X, y = make_data()
-    LaSVC(gamma=0.3, random_state=0, verbose=2).fit(X, y)
-    assert capsys.readouterr().err.count("violation") == -(-len(y) // lasvm_machine.BLOCK)
+    LaSVC(gamma=0.3, n_epochs=2, random_state=0, verbose=2).fit(X, y)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split()[1:4] for line in lines] == [
+        ["example", number, "violation"]
+        for number in ("256", "512", "600", "856", "1,112", "1,200")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -280,6 +364,7 @@ def test_progress_is_shown(capsys):
         ({"C": 0.0}, "C: "),
         ({"tol": -1.0}, "tol"),
         ({"n_epochs": 0}, "n_epochs"),
+        ({"finish": "no"}, "finish"),
         ({"max_time": 0.0}, "max_time"),
         ({"kernel": "precomputed"}, "kernel"),
         ({"kernel": "rbs"}, "kernel"),

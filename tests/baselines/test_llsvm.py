@@ -9,7 +9,8 @@ from scipy.sparse import csr_matrix
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tests.baselines.feature_oracles import TIGHT, assert_linear_machine, make_data, repeat_rows
+from tests.baselines.data import make_data
+from tests.baselines.feature_oracles import TIGHT, assert_linear_machine, repeat_rows
 from tests.reference import kernels as reference
 from widemargin import KernelSVC
 from widemargin.baselines import features as shared
@@ -114,10 +115,10 @@ def test_large_problems_have_features_of_float32(monkeypatch):
     dtypes = []
     descend = LLSVC._descend
 
-    def spy(self, problem, rows, norms):
+    def spy(self, problem, rows, norms, deadline):
         dtypes.append(rows.plain_read.dtype)
         assert rows.plain_read.base is not None  # A view of the features, not a copy.
-        return descend(self, problem, rows, norms)
+        return descend(self, problem, rows, norms, deadline)
 
     monkeypatch.setattr(LLSVC, "_descend", spy)
     coarse = model.fit(X, y).decision_function(X)

@@ -6,7 +6,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_matrix
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tests.baselines.feature_oracles import TIGHT, assert_linear_machine, make_data, repeat_rows
+from tests.baselines.data import make_data
+from tests.baselines.feature_oracles import TIGHT, assert_linear_machine, repeat_rows
 from widemargin.baselines.ltpu import LTPUSVC
 
 

@@ -8,21 +8,14 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_matrix
 from sklearn.base import clone
-from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from tests.baselines.data import make_data
 from widemargin.baselines.pwlsgd import PWLSGDSVC
 
 REGULARISERS = ["difference", "identity"]
-
-
-def make_data(n=120, seed=0):
-    X, y = make_classification(
-        n, 5, n_informative=4, n_redundant=0, flip_y=0.1, class_sep=0.7, random_state=seed
-    )
-    return X, y
 
 
 def encode(X, train, n_segments, regulariser):
@@ -65,7 +58,7 @@ def heights_of(w, n_segments, regulariser):
 @pytest.mark.parametrize("project", [True, False])
 @pytest.mark.parametrize("form", [np.asarray, csr_matrix])
 def test_steps_are_those_of_plain_numpy(regulariser, project, form):
-    X, y = make_data()
+    X, y = make_data(120, n_features=5)
     X[np.abs(X) < 0.3] = 0.0
     model = PWLSGDSVC(
         C=2.0, n_segments=7, regulariser=regulariser, eta0=3.0, project=project, max_iter=3,
@@ -79,7 +72,7 @@ def test_steps_are_those_of_plain_numpy(regulariser, project, form):
     assert_allclose(model.heights_[0, :, 1:], heights_of(w, 7, regulariser), rtol=1e-8, atol=1e-10)
     assert_array_equal(model.heights_[0, :, 0], 0)
     assert_allclose(model.intercept_, w[-1:], rtol=1e-8)
-    Z = 1.5 * make_data(seed=1)[0]
+    Z = 1.5 * make_data(120, 1, n_features=5)[0]
     assert_allclose(
         model.decision_function(form(Z)), encode(Z, X, 7, regulariser) @ w, rtol=1e-7, atol=1e-9
     )
@@ -87,7 +80,7 @@ def test_steps_are_those_of_plain_numpy(regulariser, project, form):
 
 
 def test_projection_takes_part():
-    X, y = make_data()
+    X, y = make_data(120, n_features=5)
     models = [
         PWLSGDSVC(C=100.0, max_iter=1, project=project, random_state=0).fit(X, y)
         for project in (True, False)
@@ -110,7 +103,7 @@ def test_every_class_is_set_against_the_rest(iris, regulariser):
 @pytest.mark.parametrize("regulariser", REGULARISERS)
 @pytest.mark.parametrize("C", [0.02, 0.2])
 def test_many_passes_come_near_the_optimum_of_liblinear(regulariser, C):
-    X, y = make_data(300)
+    X, y = make_data(300, n_features=5)
     sign, A = 2 * y - 1, encode(X, X, 10, regulariser)
     linear = LinearSVC(C=C, loss="hinge", fit_intercept=False, tol=1e-8, max_iter=10**6).fit(A, y)
     w = linear.coef_[0]
@@ -151,7 +144,7 @@ def test_curves_add_up_to_decisions(digits):
 @pytest.mark.parametrize("regulariser", REGULARISERS)
 def test_pieces_go_on_where_the_last_ended(regulariser):
     """A first piece that holds the range, then another: steps in their orders, one after the other."""
-    X, y = make_data()
+    X, y = make_data(120, n_features=5)
     model = PWLSGDSVC(n_segments=5, regulariser=regulariser, alpha=0.01, random_state=0)
     model.partial_fit(X, y, classes=[0, 1])
     model.partial_fit(csr_matrix(X[:50]), y[:50])

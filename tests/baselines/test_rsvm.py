@@ -1,24 +1,23 @@
 """RSVC: optima by L-BFGS, random bases, and what every estimator owes its users."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_matrix
-from sklearn.datasets import make_blobs, make_classification
+from sklearn.datasets import make_blobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from threadpoolctl import threadpool_limits
 
+from tests.baselines.data import make_data
 from tests.baselines.primal import minimise_primal, with_ones
-from widemargin.baselines import RSVC
+from tests.test_parallel import blas_threads
+from widemargin.baselines import RSVC, rsvm
 from widemargin.baselines.features import merge_rows
-
-
-def make_data(n=300, seed=0):
-    X, y = make_classification(
-        n, 6, n_informative=4, n_redundant=0, flip_y=0.1, class_sep=0.7, random_state=seed
-    )
-    return X, y
+from widemargin.solvers.sparse_machine import Machine
 
 
 def measure(model, X, sign, cost, function=0):
@@ -98,6 +97,38 @@ def test_large_data_have_values_of_float32(monkeypatch):
     assert_allclose(value, optimum, rtol=1e-5)
 
 
+def test_memory_bounds_training():
+    X, y = make_data(4000)
+    RSVC(n_basis=3).fit(X[:50], y[:50])
+    tracemalloc.start()
+    RSVC(n_basis=400, memory="13 MB", random_state=0).fit(X, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # Besides, matrices of the size of the basis and blocks of values.
+    assert peak < 26_000_000
+    with pytest.raises(ValueError, match=r"memory: .* 12,800,000 bytes, more than '12 MB'"):
+        RSVC(n_basis=400, memory="12 MB").fit(X, y)
+
+
+def test_machines_are_solved_by_all_threads_of_blas(monkeypatch):
+    X, y = make_data()
+    seen = []
+
+    def spy(*args):
+        seen.append(blas_threads())
+        return Machine(*args)
+
+    monkeypatch.setattr(rsvm, "Machine", spy)
+    with threadpool_limits(2, user_api="blas"):
+        RSVC(n_basis=5).fit(X, y)
+        assert seen == [blas_threads()]
+
+
+def test_there_are_no_iterations_to_count():
+    X, y = make_data(60)
+    assert not hasattr(RSVC().fit(X, y), "n_iter_")
+
+
 def test_labels_may_be_strings():
     X, y = make_data()
     names = np.array(["no", "yes"])[y]
@@ -149,6 +180,7 @@ def test_too_many_vectors_are_as_many_as_there_are():
         ({"C": -1.0}, "C: "),
         ({"kernel": "precomputed"}, "kernel"),
         ({"n_jobs": 0}, "n_jobs"),
+        ({"memory": "much"}, "memory"),
     ],
 )
 def test_bad_parameters_are_named(params, message):

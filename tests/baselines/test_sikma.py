@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from widemargin.baselines.sikma import SIKMASVC
+from widemargin.export.description import describe
 
 
 def intersect(A, B):
@@ -100,6 +101,15 @@ def test_pieces_go_on_where_the_last_ended(counts):
     a = run_steps(K, np.where(is_even, 1, -1), np.ones(150), order, 5.0, 1.0)
     assert_allclose(model.decision_function(X), K @ a, rtol=1e-5, atol=1e-8)
     assert (model.t_, model.n_seen_) == (190, 190)
+    assert (model.n_iter_, model.stop_reason_) == (1, "max_iter")
+    assert not hasattr(model, "violation_")
+
+
+def test_curves_can_be_exported(counts):
+    X, y, _ = counts
+    model = SIKMASVC(random_state=0).fit(X, y)
+    assert describe(model).functions.curves.shape[0] == 10
+    assert not hasattr(model, "violation_")
 
 
 def test_digits_seeds_names_and_copies(digits):

@@ -5,24 +5,18 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize_scalar
 from scipy.sparse import csr_matrix
-from sklearn.datasets import make_blobs, make_classification
+from sklearn.datasets import make_blobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from tests.baselines.data import make_data
 from tests.baselines.primal import minimise_primal, with_ones
 from widemargin.baselines import SpSVC
 from widemargin.baselines.spsvm import RowValues, score_candidates
 from widemargin.kernels import RBF, make_kernel
 from widemargin.parallel import open_workers
 from widemargin.solvers.sparse_machine import Columns, KernelRows, Machine
-
-
-def make_data(n=300, seed=0):
-    X, y = make_classification(
-        n, 6, n_informative=4, n_redundant=0, flip_y=0.1, class_sep=0.7, random_state=seed
-    )
-    return X, y
 
 
 def measure(model, X, sign, cost, function=0):

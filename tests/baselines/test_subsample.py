@@ -7,7 +7,7 @@ from scipy.sparse import csr_matrix
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tests.baselines.feature_oracles import make_data
+from tests.baselines.data import make_data
 from widemargin.baselines.subsample import SubsampleSVC, draw_stratified
 
 
@@ -29,6 +29,26 @@ def test_it_is_svc_on_its_rows(params, n_classes, convert):
     assert len(rows) == 120 == len(np.unique(rows))
     assert_array_equal(model.decision_function(convert(X)), peer.decision_function(convert(X)))
     assert_array_equal(model.predict(convert(X)), peer.predict(convert(X)))
+
+
+@pytest.mark.parametrize("kernel", ["rbf", lambda A, B: (A @ B.T).toarray()])
+def test_queries_take_the_form_of_the_training_rows(kernel):
+    X, y = make_data(200)
+    forms = (np.asarray, csr_matrix) if kernel == "rbf" else (csr_matrix,)
+    for form in forms:
+        model = SubsampleSVC(n_rows=0.5, kernel=kernel, random_state=0).fit(form(X), y)
+        assert_array_equal(model.predict(csr_matrix(X)), model.predict(X))
+        assert_array_equal(model.decision_function(csr_matrix(X)), model.decision_function(X))
+
+
+def test_wide_indices_are_made_narrow():
+    X, y = make_data(200)
+    X = csr_matrix(X)
+    wide = X.copy()
+    wide.indices, wide.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
+    model = SubsampleSVC(n_rows=0.5, random_state=0).fit(wide, y)
+    peer = SubsampleSVC(n_rows=0.5, random_state=0).fit(X, y)
+    assert_array_equal(model.decision_function(wide), peer.decision_function(X))
 
 
 @pytest.mark.parametrize("n_drawn", [5, 13, 100, 500, 1000])
@@ -85,6 +105,8 @@ def test_the_draw_is_that_of_the_seed():
         ({"n_rows": "half"}, "n_rows"),
         ({"kernel": "precomputed"}, "kernel"),
         ({"C": -1.0}, "'C'"),
+        ({"class_weight": {0: 0.0}}, "class_weight: "),
+        ({"class_weight": {1: -1.0}}, "class_weight: "),
     ],
 )
 def test_bad_parameters_are_named(params, message):

@@ -4,6 +4,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,17 @@ from widemargin.estimators.base import ExactKernelClassifier, one_or_all
 from widemargin.kernels import Index, Kernel, Points
 from widemargin.parallel import Workers, open_workers
 from widemargin.problem import Problem, Subproblem
-from widemargin.progress import ProgressLine
+from widemargin.progress import show_problems
 from widemargin.solvers.box_qp import FloatArray, Limits, Result, optimum_of
 from widemargin.solvers.gram import Gram
 from widemargin.solvers.many import Task, solve_tasks
-from widemargin.validation import check_choice, check_integer, check_number, draw_seed
+from widemargin.validation import (
+    check_choice,
+    check_flag,
+    check_integer,
+    check_number,
+    draw_seed,
+)
 
 #: Fewest rows of a part, and of a class in it: splitting finer costs more than it saves.
 MIN_ROWS, MIN_CLASS_ROWS = 200, 2
@@ -73,7 +80,8 @@ class CascadeSVC(ExactKernelClassifier):
         Rounds made; an integer for a single problem.
     layers_ : list of LayerRecord
         What happened in each layer of the last round, the parts first: ``n_sets``, ``n_rows``,
-        ``n_support``, ``seconds``; added up over the binary problems.
+        ``n_support``, ``seconds``; added up over the binary problems, of which each has a last round
+        of its own.
     stop_reason_ : str
         ``"converged"`` if no training row violates the optimality conditions by ``tol``,
         ``"max_rounds"``, ``"max_time"``, or ``"stalled"`` when ``tol`` is finer than float32 kernel
@@ -146,6 +154,7 @@ duality_gap_, n_iter_, kernel_, n_features_in_, feature_names_in_
         check_number("tol", self.tol, above=0)
         check_number("max_time", self.max_time, above=0, optional=True)
         check_choice("multi_class", self.multi_class, ("ovo", "ovr"))
+        check_flag("fit_intercept", self.fit_intercept)
         check_integer("n_layers", self.n_layers, low=0)
         if self.max_rounds is not None:
             check_integer("max_rounds", self.max_rounds, low=1)
@@ -160,7 +169,8 @@ duality_gap_, n_iter_, kernel_, n_features_in_, feature_names_in_
         limits = Limits(self.tol, -1, self.max_time, budget)
         with open_workers(self.n_jobs) as workers:
             fit = _Fit(kernel, points, workers, self.fit_intercept, limits, seed, self.verbose)
-            self.layers_ = fit.run(cascades, self.max_rounds)
+            fit.run(cascades, self.max_rounds)
+        self.layers_ = add_layers(cascades)
         self.n_rounds_ = one_or_all([cascade.n_rounds for cascade in cascades])
         return [
             self._polish(kernel, problem.X, cascade.task, cascade.result)
@@ -208,13 +218,21 @@ class LayerRecord:
     n_support : int
         Support vectors of their solutions.
     seconds : float
-        Time to solve them.
+        Time to solve them. Problems that are solved together share it in proportion to their rows.
     """
 
-    n_sets: int
-    n_rows: int
-    n_support: int
-    seconds: float
+    n_sets: int = 0
+    n_rows: int = 0
+    n_support: int = 0
+    seconds: float = 0.0
+
+    def __add__(self, other: "LayerRecord") -> "LayerRecord":
+        return LayerRecord(
+            self.n_sets + other.n_sets,
+            self.n_rows + other.n_rows,
+            self.n_support + other.n_support,
+            self.seconds + other.seconds,
+        )
 
 
 class Cascade:
@@ -240,6 +258,7 @@ class Cascade:
         self.parts = split_rows(task.y, 2**self.n_layers, rng)
         self.n_rounds = self.n_iter = 0
         self.is_done = False
+        self.layers: list[LayerRecord] = []
         self.result = optimum_of(np.zeros(len(task.y)), -task.y, task.y, task.upper, intercept)
         self._sets: list[Index] = []
         self._starts: Sequence[FloatArray | None] = []
@@ -248,12 +267,18 @@ class Cascade:
         """Make the parts the sets to solve, with what the last round found."""
         self.n_rounds += 1
         self._is_late = False
+        self.layers = []
         if self.n_rounds == 1:
             self._sets, self._starts = self.parts, [None] * len(self.parts)
             return
         fed_back = np.append(np.flatnonzero(self.result.coef), self._find_worst_pair())
         self._sets = [np.union1d(part, fed_back) for part in self.parts]
         self._starts = [self.result.coef[rows] for rows in self._sets]
+
+    @property
+    def n_rows(self) -> int:
+        """Rows in the sets of this layer."""
+        return sum(map(len, self._sets))
 
     def make_tasks(self) -> list[Task]:
         """The sets of this layer as problems to solve."""
@@ -263,8 +288,10 @@ class Cascade:
             for rows, start in zip(self._sets, self._starts, strict=True)
         ]
 
-    def take_results(self, results: list[Result]) -> None:
-        """Merge the support vectors of the sets, two sets at a time."""
+    def take_results(self, results: list[Result], seconds: float) -> None:
+        """Take note of a solved layer, and merge the support vectors of its sets two by two."""
+        n_support = sum(int(np.count_nonzero(result.coef)) for result in results)
+        self.layers.append(LayerRecord(len(results), self.n_rows, n_support, seconds))
         self.n_iter += sum(result.n_iter for result in results)
         self._is_late |= any(result.stop_reason == "max_time" for result in results)
         solved = [
@@ -328,47 +355,46 @@ class _Fit:
     seed: int
     verbose: int
 
-    def run(self, cascades: list[Cascade], max_rounds: int | None) -> list[LayerRecord]:
-        """Go round until all is done; returns the records of the last round."""
+    def run(self, cascades: list[Cascade], max_rounds: int | None) -> None:
+        """Go round until all is done."""
         began = time.perf_counter()
         while True:
             running = [cascade for cascade in cascades if not cascade.is_done]
             for cascade in running:
                 cascade.start_round()
             n_layers = max(cascade.n_layers for cascade in running)
-            layers = [
+            for layer in range(n_layers, -1, -1):
                 self._solve_layer([c for c in running if c.n_layers >= layer], began)
-                for layer in range(n_layers, -1, -1)
-            ]
             for cascade in running:
                 cascade.finish_round(self.kernel, self.points, self.workers, self.limits.tol)
             is_last = max_rounds is not None and running[0].n_rounds >= max_rounds
             if is_last or all(cascade.is_done for cascade in running):
-                return layers
+                return
 
-    def _solve_layer(self, cascades: list[Cascade], began: float) -> LayerRecord:
+    def _solve_layer(self, cascades: list[Cascade], began: float) -> None:
         """Solve the sets of all problems together and hand the solutions out."""
         start = time.perf_counter()
         limits = self.limits
         if limits.max_time is not None:
             limits = replace(limits, max_time=max(limits.max_time - (start - began), 0.0))
         tasks = [task for cascade in cascades for task in cascade.make_tasks()]
-        display = ProgressLine(len(tasks), self.verbose) if self.verbose else None
-        results = solve_tasks(
-            self.kernel, self.points, tasks, self.workers, intercept=self.intercept,
-            limits=limits, seed=self.seed, callback=display.show if display else None,
-        )  # fmt: skip
-        if display:
-            display.close()
-        left = iter(results)
+        with show_problems(len(tasks), self.verbose) as show:
+            results = solve_tasks(
+                self.kernel, self.points, tasks, self.workers, intercept=self.intercept,
+                limits=limits, seed=self.seed, callback=show,
+            )  # fmt: skip
+        seconds, left = time.perf_counter() - start, iter(results)
+        # A set without support vectors, when time is up, leaves none to the next layer.
+        n_rows = max(sum(cascade.n_rows for cascade in cascades), 1)
         for cascade in cascades:
-            cascade.take_results([next(left) for _ in cascade.make_tasks()])
-        return LayerRecord(
-            n_sets=len(tasks),
-            n_rows=sum(len(task.y) for task in tasks),
-            n_support=sum(int(np.count_nonzero(r.coef)) for r in results),
-            seconds=time.perf_counter() - start,
-        )
+            own = [next(left) for _ in cascade.make_tasks()]
+            cascade.take_results(own, seconds * cascade.n_rows / n_rows)
+
+
+def add_layers(cascades: list[Cascade]) -> list[LayerRecord]:
+    """Records of the last rounds of all problems, added up from the root on; the parts first."""
+    from_root = zip_longest(*(c.layers[::-1] for c in cascades), fillvalue=LayerRecord())
+    return [sum(layer, LayerRecord()) for layer in from_root][::-1]
 
 
 def count_layers(y: FloatArray, most: int) -> int:

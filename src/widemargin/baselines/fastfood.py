@@ -26,8 +26,9 @@ class FastfoodSVC(FeatureClassifier):
     Parameters
     ----------
     n_features : int, default=1024
-        Fourier features: twice the number of projections. It is rounded up to whole blocks, which
-        have as many projections as the data have features, rounded up to a power of two.
+        Fourier features: a cosine and a sine for each projection, so that it is rounded up to an even
+        number. Projections are made in blocks of as many as the data have features, rounded up to
+        a power of two, and those of the last block that are too many are left out.
     C : float, default=1.0
         Cost of an error; smaller values regularise more.
     gamma : float, "scale" or "auto", default="scale"
@@ -41,7 +42,8 @@ class FastfoodSVC(FeatureClassifier):
     max_iter : int, default=1000
         Passes over the data.
     max_time : float or None, default=None
-        Seconds after which to stop with the model reached so far.
+        Seconds after which to stop with the model reached so far. Features take their part
+        of it, but are computed in any case, and so is one pass.
     warm_start : bool, default=False
         Start from the last solution if the labels are the same.
     n_jobs : int or None, default=None
@@ -132,8 +134,9 @@ class FastfoodSVC(FeatureClassifier):
 class FastfoodMap(FeatureMap):
     """Cosines and sines of Fastfood's projections.
 
-    A block of projections is ``scale H factors P H signs x``. The four arrays below have shape
-    (n_blocks, size), with one number for each diagonal element, and one index for each of P.
+    A block of projections is ``scale H factors P H signs x``. The arrays ``signs``, ``order`` and
+    ``factors`` have shape (n_blocks, size), with one number for each diagonal element, and one index
+    for each of P.
 
     Attributes
     ----------
@@ -145,8 +148,9 @@ class FastfoodMap(FeatureMap):
         The permutations P.
     factors : ndarray
         Standard normal numbers.
-    scale : ndarray
-        Gives the rows of the product the norms that rows of a Gaussian matrix have.
+    scale : ndarray of shape (n_projections,)
+        Gives the rows of the product the norms that rows of a Gaussian matrix have; of the last block
+        only the first ones.
     """
 
     center: NDArray[np.float64]
@@ -157,12 +161,12 @@ class FastfoodMap(FeatureMap):
 
     @property
     def width(self) -> int:
-        return 2 * self.signs.size
+        return 2 * self.scale.size
 
     def project(self, X: Any, workers: Workers) -> NDArray[Any]:
         """The projections of some rows."""
         shifted = (as_dense(X) - self.center).astype(self.signs.dtype)
-        out = np.empty((len(shifted), self.signs.size), self.signs.dtype)
+        out = np.empty((len(shifted), self.scale.size), self.scale.dtype)
         parts = (self.signs, self.order, self.factors, self.scale)
         workers.run(len(out), lambda i, j: fast.project(shifted[i:j], *parts, out[i:j]))
         return out
@@ -174,32 +178,56 @@ class FastfoodMap(FeatureMap):
         workers.run(len(out), lambda i, j: np.sin(angles[i:j], out=out[i:j, half:]))
         out *= 1.0 / sqrt(half)
 
-    def decide(
-        self, X: Any, coef: NDArray[np.float64], intercept: NDArray[np.float64], n_jobs: int | None
-    ) -> NDArray[np.float64]:
-        out = np.empty((X.shape[0], len(coef)))
-        coef = coef.astype(self.signs.dtype)
+    def make_model(
+        self, coef: NDArray[np.float64], intercept: NDArray[np.float64]
+    ) -> "FastfoodModel":
+        return FastfoodModel(self, coef.astype(self.scale.dtype), intercept)
+
+
+@dataclass(frozen=True)
+class FastfoodModel:
+    """Linear functions of Fastfood's features.
+
+    Attributes
+    ----------
+    features : FastfoodMap
+        The features.
+    coef : ndarray of shape (n_functions, width)
+        Their coefficients, of the type of the features.
+    intercept : ndarray of shape (n_functions,)
+        Constants.
+    """
+
+    features: FastfoodMap
+    coef: NDArray[Any]
+    intercept: NDArray[np.float64]
+
+    def decide(self, X: Any, *, n_jobs: int | None) -> NDArray[np.float64]:
+        """Values of all functions at the rows of ``X``, shape (n, n_functions)."""
+        out = np.empty((X.shape[0], len(self.coef)))
         with open_workers(n_jobs) as workers:
-            for rows in split_rows(X, self.width):
-                numbers = np.empty((len(out[rows]), self.width), coef.dtype)
-                self.fill(X[rows], numbers, workers)
-                out[rows] = numbers @ coef.T + intercept
+            for rows in split_rows(X, self.features.width):
+                numbers = np.empty((len(out[rows]), self.features.width), self.coef.dtype)
+                self.features.fill(X[rows], numbers, workers)
+                out[rows] = numbers @ self.coef.T + self.intercept
         return out
 
 
 def draw_fastfood(
     center: NDArray[np.float64], gamma: float, n_features: int, dtype: type, seed: int
 ) -> FastfoodMap:
-    """Draw blocks of projections for at least ``n_features`` features of the rbf kernel."""
+    """Draw projections for ``n_features`` features of the rbf kernel, or one more."""
     rng = np.random.default_rng(seed)
     size = 1 << (len(center) - 1).bit_length()
-    n_blocks = -(-n_features // (2 * size))
+    n_projections = -(-n_features // 2)
+    n_blocks = -(-n_projections // size)
     signs = rng.choice([-1.0, 1.0], (n_blocks, size))
     order = rng.permuted(np.tile(np.arange(size), (n_blocks, 1)), axis=1)
     factors = rng.standard_normal((n_blocks, size))
     # Rows of H factors P H have the norm sqrt(size) |factors|.
     norms = np.linalg.norm(factors, axis=1, keepdims=True) * sqrt(size)
     lengths = sqrt(2.0 * gamma) * np.sqrt(rng.chisquare(size, (n_blocks, size)))
+    scale = (lengths / norms).ravel()[:n_projections]
     return FastfoodMap(
-        center, signs.astype(dtype), order, factors.astype(dtype), (lengths / norms).astype(dtype)
+        center, signs.astype(dtype), order, factors.astype(dtype), scale.astype(dtype)
     )

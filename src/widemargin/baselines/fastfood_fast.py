@@ -66,8 +66,9 @@ def store_tile(tile, scale, n_rows, out, first, last, column):
 def project(X, signs, order, factors, scale, out):
     """Write ``scale H factors P H signs x`` for every row x of X and every block, end to end.
 
-    H is the Hadamard matrix and P the permutation ``order``; these four are (n_blocks, size), and
-    rows of X that are shorter are filled up with zeros.
+    H is the Hadamard matrix and P the permutation ``order``; ``signs``, ``order`` and ``factors`` are
+    (n_blocks, size), and rows of X that are shorter are filled up with zeros. ``scale`` has one number
+    for each column of ``out``; of the last block no more than these are written.
     """
     n_blocks, size = signs.shape
     n_rows = min(max(TILE_VALUES // size, MIN_TILE_ROWS), MAX_TILE_ROWS)
@@ -79,4 +80,5 @@ def project(X, signs, order, factors, scale, out):
             transform_tile(tile, size, n_rows)
             shuffle_tile(tile, order[b], factors[b], n_rows, other)
             transform_tile(other, size, n_rows)
-            store_tile(other, scale[b], n_rows, out, first, last, b * size)
+            kept = scale[b * size : (b + 1) * size]
+            store_tile(other, kept, n_rows, out, first, last, b * size)

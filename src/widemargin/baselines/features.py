@@ -2,9 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,22 +11,28 @@ from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
 from widemargin.estimators.additive_base import LinearClassifier
-from widemargin.kernels import Index, Kernel, Points, is_small
+from widemargin.kernels import Index
 from widemargin.models.expansion import Expansion
-from widemargin.parallel import Workers, open_workers
+from widemargin.models.regression import KernelValues
+from widemargin.parallel import Workers, open_workers, single_blas
 from widemargin.problem import Problem
 from widemargin.solvers.coded_rows import plain_rows
 from widemargin.validation import draw_seed
 
 #: Numbers that a block of rows has at most, in features or in what they are made of.
 BLOCK_VALUES = 2**23
-#: Bytes that predictions by a kernel expansion may hold.
-DECIDE_BYTES = 2**28
 #: Rows that centres are sought among: so many, or so many for each centre if that is more.
 KMEANS_ROWS, ROWS_PER_CENTRE = 20_000, 10
 #: Passes of k-means over these rows, from rows drawn at random. With 3,000 centres a careful start
 #: takes far longer than the passes do.
 KMEANS_PASSES = 20
+
+
+class Decisions(Protocol):
+    """Linear functions of some features."""
+
+    def decide(self, X: Any, *, n_jobs: int | None) -> NDArray[np.float64]:
+        """Values of all functions at the rows of ``X``, shape (n, n_functions)."""
 
 
 class FeatureMap(ABC):
@@ -44,59 +48,18 @@ class FeatureMap(ABC):
         """Write the features of the rows of ``X`` to ``out``."""
 
     @abstractmethod
-    def decide(
-        self, X: Any, coef: NDArray[np.float64], intercept: NDArray[np.float64], n_jobs: int | None
-    ) -> NDArray[np.float64]:
-        """Values of linear functions of the features, shape (n, n_functions)."""
+    def make_model(self, coef: NDArray[np.float64], intercept: NDArray[np.float64]) -> Decisions:
+        """Linear functions of the features."""
 
 
-@dataclass(frozen=True)
-class KernelMap(FeatureMap):
-    """Kernel with some vectors.
-
-    Attributes
-    ----------
-    kernel : Kernel
-        The kernel.
-    vectors : ndarray or csr_matrix of shape (width, n_features)
-        The vectors.
-    """
-
-    kernel: Kernel
-    vectors: Any
-
-    @property
-    def width(self) -> int:
-        return int(self.vectors.shape[0])
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether values are computed in float64; else they have the digits of float32."""
-        return is_small(*self.vectors.shape)
-
-    @cached_property
-    def _points(self) -> Points:
-        return self.kernel.prepare(self.vectors)
-
-    def values(self, X: Any, workers: Workers) -> NDArray[Any]:
-        """Kernel between the rows of ``X`` and the vectors."""
-        if self.is_exact:
-            return self.kernel.exact(X, self.vectors)
-        queries = self.kernel.prepare(X, like=self._points)
-        values = np.empty((len(queries), self.width), np.float32)
-        self.kernel.block(
-            queries, np.arange(len(queries)), self._points, np.arange(self.width), values, workers
-        )
-        return values
+class KernelMap(KernelValues, FeatureMap):
+    """Kernel with some vectors."""
 
     def fill(self, X: Any, out: NDArray[Any], workers: Workers) -> None:
-        out[:] = self.values(X, workers)
+        out[:] = self.compute(X, workers)
 
-    def decide(
-        self, X: Any, coef: NDArray[np.float64], intercept: NDArray[np.float64], n_jobs: int | None
-    ) -> NDArray[np.float64]:
-        model = Expansion(self.kernel, self.vectors, np.arange(self.width), coef, intercept)
-        return model.decide(X, max_bytes=DECIDE_BYTES, n_jobs=n_jobs)
+    def make_model(self, coef: NDArray[np.float64], intercept: NDArray[np.float64]) -> Expansion:
+        return Expansion(self.kernel, self.vectors, np.arange(self.width), coef, intercept)
 
 
 class FeatureClassifier(LinearClassifier):
@@ -104,6 +67,8 @@ class FeatureClassifier(LinearClassifier):
 
     The machine is found by dual coordinate descent, as LIBLINEAR does.
     """
+
+    _model: Decisions
 
     def expand(self, X: Any) -> NDArray[Any]:
         """Features that the machine is linear in, without the constant one.
@@ -126,15 +91,14 @@ class FeatureClassifier(LinearClassifier):
         """Features for these data."""
 
     def _fit(self, problem: Problem) -> None:
+        deadline = self._deadline()
         self._map = self._choose_map(problem, draw_seed(self.random_state))
         numbers = compute_features(self._map, problem.X, self._dtype(problem), self.n_jobs)
         norms = np.einsum("ij,ij->i", numbers, numbers).astype(np.float64)
-        result = self._descend(problem, plain_rows(numbers, None), norms)
+        result = self._descend(problem, plain_rows(numbers, None), norms, deadline)
         self.coef_ = result.coef[:, :-1].astype(np.float64)
         self.intercept_ = result.coef[:, -1].astype(np.float64)
-
-    def _decide(self, X: Any) -> NDArray[np.float64]:
-        return self._map.decide(X, self.coef_, self.intercept_, self.n_jobs)
+        self._model = self._map.make_model(self.coef_, self.intercept_)
 
 
 def compute_features(features: FeatureMap, X: Any, dtype: type, n_jobs: int | None) -> NDArray[Any]:
@@ -165,8 +129,9 @@ def choose_centres(problem: Problem, n_centres: int, seed: int) -> Any:
         return problem.X[rows]
     drawn = rng.permutation(len(rows))[: max(KMEANS_ROWS, ROWS_PER_CENTRE * n_centres)]
     kmeans = KMeans(n_centres, init="random", n_init=1, max_iter=KMEANS_PASSES, random_state=seed)
-    # Several threads would add up their parts in any order; by one, fits are repeatable.
-    with threadpool_limits(limits=1):
+    # Several threads would add up their parts in any order; by one, fits are repeatable. OpenMP has
+    # a limit for each thread that calls it, but BLAS has one for all, which others may hold too.
+    with single_blas, threadpool_limits(limits=1, user_api="openmp"):
         kmeans.fit(problem.X[rows[drawn]], sample_weight=weights[drawn])
     return kmeans.cluster_centers_
 
@@ -179,8 +144,17 @@ def merge_rows(
     Rows are told apart by their scalar product with a random vector. The order of groups does not
     depend on that of the rows.
     """
-    direction = rng.standard_normal(X.shape[1])
-    # By sparse matrices, whose products with a row are alike wherever it stands.
-    parts = [sparse.csr_matrix(X[rows]) @ direction for rows in split_rows(X, 1)]
-    _, first, group = np.unique(np.concatenate(parts), return_index=True, return_inverse=True)
+    products = multiply_rows(X, rng.standard_normal(X.shape[1]))
+    _, first, group = np.unique(products, return_index=True, return_inverse=True)
     return first, np.bincount(group, weights).astype(np.float64)
+
+
+def multiply_rows(X: Any, direction: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Product of each row with a vector, the same for equal rows wherever they stand.
+
+    Products with dense matrices are not; those with sparse ones are.
+    """
+    if sparse.issparse(X):
+        return np.asarray(X @ direction)
+    parts = [sparse.csr_matrix(X[rows]) @ direction for rows in split_rows(X, 1)]
+    return np.concatenate(parts)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from widemargin.estimators.additive_svc import AdditiveSVC
 from widemargin.problem import Problem
-from widemargin.tables.quantiser import Codes
+from widemargin.tables.codes import Codes
 from widemargin.tables.scalar import make_scalar_kernel
 from widemargin.validation import check_choice, check_integer, check_number
 
@@ -65,7 +65,7 @@ class FourierSVC(AdditiveSVC):
     fit_intercept : bool, default=True
         Whether there is a constant; it is regularised like the rest, as in LIBLINEAR.
     class_weight : dict, "balanced" or None, default=None
-        Factor on C for each class.
+        Factor on C for each class; ``"balanced"`` not for `partial_fit`.
     tol : float, default=0.1
         Stop when the projected gradients of a problem differ by less.
     max_iter : int, default=1000
@@ -98,12 +98,18 @@ class FourierSVC(AdditiveSVC):
         Numbers for each bin.
     left_out_ : float
         Share of the kernel's trace that the map leaves out; negative if it adds some.
+    quantiser_ : Quantiser
+        Turns values into bins; its ``grid``, ``low`` and ``span`` say where these are.
     feature_ranges_ : ndarray of shape (2, n_features)
         Smallest and largest values in training.
+    n_seen_, t_ : int
+        Rows seen by `fit` and `partial_fit`, and steps made, counting a visit to a row as one.
     n_iter_ : int or ndarray
         Passes for each function.
     stop_reason_ : str
-        ``"converged"``, ``"max_iter"`` or ``"max_time"``.
+        ``"converged"``, ``"max_iter"``, as after `partial_fit`, or ``"max_time"``.
+    violation_ : float
+        Largest spread of projected gradients in the last pass of `fit`.
 
     References
     ----------

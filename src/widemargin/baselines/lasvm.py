@@ -14,20 +14,21 @@ from sklearn.exceptions import ConvergenceWarning
 from widemargin.baselines.lasvm_machine import Machine, Outcome, Plan
 from widemargin.estimators.base import one_or_all
 from widemargin.estimators.rest_base import RestClassifier
-from widemargin.kernels import Index, Kernel, Points, is_precomputed, is_small, needs_nonnegative
+from widemargin.kernels import Index, Kernel, is_precomputed, is_small, needs_nonnegative
 from widemargin.memory import parse_bytes
 from widemargin.models.expansion import Expansion
-from widemargin.parallel import Workers, open_workers
+from widemargin.parallel import open_workers
 from widemargin.problem import Problem, Subproblem, split_binary, split_one_vs_rest
 from widemargin.progress import show_passes
-from widemargin.solvers.active_set import finish_exactly
+from widemargin.solvers.active_set import solve_small
 from widemargin.solvers.box_qp import FloatArray, Limits
-from widemargin.solvers.many import Task, solve_tasks
 from widemargin.validation import (
+    check_flag,
     check_integer,
     check_kernel_range,
     check_nonnegative,
     check_number,
+    check_verbose,
     draw_seed,
     resolve_kernel,
     validate_partial,
@@ -68,7 +69,8 @@ class LaSVC(RestClassifier):
         Bound on the kernel values held, in bytes or text such as ``"2 GB"``. Rows of the kernel
         matrix of the set that do not fit are computed again when needed.
     max_time : float or None, default=None
-        Seconds after which `fit` stops with the model reached so far.
+        Seconds after which `fit` stops with the model reached so far. Of several classes each has
+        the same time. `partial_fit` takes in all examples.
     n_jobs : int or None, default=None
         Threads that compute kernel values; None or -1 for all cores.
     random_state : int, RandomState or None, default=None
@@ -109,6 +111,10 @@ class LaSVC(RestClassifier):
     -----
     In the paper members leave after a move of a pair only; here they leave without one too, else the
     set would grow where nothing is left to move. Examples enter one by one from an empty set.
+
+    With m examples in the set and d features, a call of `partial_fit` copies the set, O(m d), and
+    computes one row of m kernel values for each example it is given, and one for each member that
+    moves for the first time in this call: the kernel matrix of the set is not kept between calls.
 
     References
     ----------
@@ -178,20 +184,15 @@ class LaSVC(RestClassifier):
             The classifier, improved.
         """
         self._check_params()
-        if self.class_weight == "balanced":
-            raise ValueError(
-                "class_weight: 'balanced' needs all data at once; give partial_fit a dict of weights"
-            )
-        is_first = not hasattr(self, "classes_")
+        is_first = not self.__sklearn_is_fitted__()
         problem = validate_partial(self, X, y, classes, sample_weight, is_first=is_first)
         if is_first:
             self.kernel_ = resolve_kernel(self.kernel, self.gamma, self.degree, self.coef0, problem)
         self._check_features(problem.X)
-        if is_first:
-            self.classes_ = problem.classes
-            self._state = _State.empty(problem)
-        problem = _drop_weightless(problem)
-        self._learn(problem, [np.arange(len(problem.labels))], is_whole=False)
+        before = _State.empty(problem) if is_first else self._state
+        joined = before.join(_drop_weightless(problem), self.C)
+        order = np.arange(len(before.labels), len(joined.labels))
+        self._learn(joined, Plan([order], self.tol, finish=False, deadline=None))
         if hasattr(self, "support_"):
             del self.support_
         return self
@@ -202,10 +203,12 @@ class LaSVC(RestClassifier):
         return tags
 
     def _check_params(self) -> None:
-        check_number("C", self.C, above=0)
+        super()._check_params()
         check_number("tol", self.tol, above=0)
         check_number("max_time", self.max_time, above=0, optional=True)
         check_integer("n_epochs", self.n_epochs, low=1)
+        check_flag("finish", self.finish)
+        check_verbose(self.verbose)
         if is_precomputed(self.kernel):
             raise ValueError(
                 "kernel: an online machine needs a kernel that can be computed, not 'precomputed'"
@@ -215,62 +218,54 @@ class LaSVC(RestClassifier):
         check_nonnegative(self.kernel_, X, getattr(self, "feature_names_in_", None))
 
     def _fit(self, problem: Problem) -> None:
+        deadline = None if self.max_time is None else time.perf_counter() + self.max_time
         self.kernel_ = resolve_kernel(self.kernel, self.gamma, self.degree, self.coef0, problem)
         self._check_features(problem.X)
-        self._state = _State.empty(problem)
         rng = np.random.default_rng(draw_seed(self.random_state))
-        n = len(problem.labels)
-        self._learn(problem, [rng.permutation(n) for _ in range(self.n_epochs)], is_whole=True)
+        orders = [rng.permutation(len(problem.labels)) for _ in range(self.n_epochs)]
+        joined = _State.empty(problem).join(problem, self.C)
+        self._learn(joined, Plan(orders, self.tol, self.finish, deadline))
         self.support_ = problem.kept[self._state.rows[self._state.has_coef]].astype(np.int32)
 
     def _decide(self, X: Any) -> NDArray[np.float64]:
         return self._model.decide(X, max_bytes=parse_bytes(self.memory), n_jobs=self.n_jobs)
 
-    def _learn(self, problem: Problem, orders: list[Index], *, is_whole: bool) -> None:
-        """Take in examples, in each of the orders, and set the attributes."""
-        joined = self._state.join(problem, self.C)
-        n_old = len(joined.labels) - len(problem.labels)
+    def _learn(self, joined: "_State", plan: Plan) -> None:
+        """Take in examples as planned, and set the attributes."""
         budget = parse_bytes(self.memory)
-        plan = Plan(
-            [n_old + order for order in orders], self.tol, self.finish and is_whole,
-            None if self.max_time is None else time.perf_counter() + self.max_time,
-        )  # fmt: skip
         points = self.kernel_.prepare(joined.X)
         check_kernel_range(self.kernel_, self.kernel_.diag(points))
-        learned = []
-        with open_workers(self.n_jobs) as workers, show_passes(self.verbose) as show:
-            for sub, coef in zip(_questions(joined), joined.coef, strict=True):
+        questions, learned = _questions(joined), []
+        with open_workers(self.n_jobs) as workers, show_passes(self.verbose, "example") as show:
+            for p, sub in enumerate(questions):
+                own_plan = plan.share_time(len(questions) - p)
                 machine = Machine(self.kernel_, points, sub.y, joined.upper, budget, workers)
-                machine.recall(np.flatnonzero(~np.isnan(coef)), coef)
-                outcome = machine.run(plan, show)
+                machine.recall(joined.coef[p], joined.gradient[p])
+                outcome = machine.run(own_plan, show)
                 if plan.finish and is_small(*joined.X.shape):
-                    outcome = self._solve_exactly(joined, points, sub, outcome, workers)
+                    outcome = self._solve_exactly(joined, sub, outcome, own_plan.seconds_left)
                 learned.append(outcome)
-        self._keep(joined, learned)
+        self._keep(joined.keep_members(learned), learned)
 
     def _solve_exactly(
-        self, joined: "_State", points: Points, sub: Subproblem, outcome: Outcome,
-        workers: Workers,
-    ) -> Outcome:  # fmt: skip
+        self, joined: "_State", sub: Subproblem, outcome: Outcome, max_time: float | None
+    ) -> Outcome:
         """The optimum of a small problem on all its rows, in float64."""
-        task = Task(sub.index, sub.y, joined.upper, np.nan_to_num(outcome.coef))
-        limits = Limits(self.tol, -1, self.max_time, parse_bytes(self.memory))
-        solve = solve_tasks(self.kernel_, points, [task], workers, intercept=True, limits=limits)
-        result = finish_exactly(
+        result = solve_small(
             self.kernel_.exact(joined.X, joined.X), sub.y, joined.upper, intercept=True,
-            tol=self.tol, result=solve[0],
+            limits=Limits(self.tol, -1, max_time), start=np.nan_to_num(outcome.coef),
         )  # fmt: skip
         coef = np.where((result.coef == 0) & np.isnan(outcome.coef), np.nan, result.coef)
+        gradient = np.where(np.isnan(coef), np.nan, -result.gradient)
         return Outcome(
-            coef, result.intercept, result.objective, outcome.n_iter + result.n_iter,
+            coef, gradient, result.intercept, result.objective, outcome.n_iter + result.n_iter,
             result.stop_reason,
         )  # fmt: skip
 
-    def _keep(self, joined: "_State", learned: list[Outcome]) -> None:
+    def _keep(self, state: "_State", learned: list[Outcome]) -> None:
         """Set the fitted attributes."""
-        steps = np.array([outcome.n_iter for outcome in learned]) + joined.n_iter
-        self._state = joined.keep_members(np.array([o.coef for o in learned]), steps)
-        state, used = self._state, self._state.has_coef
+        used = state.has_coef
+        self._state, self.classes_ = state, state.classes
         self.support_vectors_ = state.X[used]
         self.dual_coef_ = np.ascontiguousarray(np.nan_to_num(state.coef[:, used]))
         self.intercept_ = np.array([outcome.intercept for outcome in learned])
@@ -278,7 +273,7 @@ class LaSVC(RestClassifier):
             np.int32
         )
         self.objective_ = one_or_all([outcome.objective for outcome in learned])
-        self.n_iter_ = one_or_all([int(n) for n in steps])
+        self.n_iter_ = one_or_all([int(n) for n in state.n_iter])
         self.stop_reason_ = max((o.stop_reason for o in learned), key=STOP_REASONS.index)
         self.restore_model()
 
@@ -318,6 +313,8 @@ class _State:
         Which of the rows joined last each one is.
     coef : ndarray of shape (n_functions, n)
         Signed dual variables.
+    gradient : ndarray of shape (n_functions, n)
+        As in `Outcome`.
     n_iter : ndarray of shape (n_functions,)
         Direction searches so far.
     """
@@ -328,6 +325,7 @@ class _State:
     classes: NDArray[Any]
     rows: Index
     coef: FloatArray
+    gradient: FloatArray
     n_iter: NDArray[np.intp]
 
     @classmethod
@@ -335,9 +333,10 @@ class _State:
         """No examples yet."""
         none, n_classes = np.zeros(0, np.intp), len(problem.classes)
         n_functions = 1 if n_classes == 2 else n_classes
+        nothing = np.zeros((n_functions, 0))
         return cls(
-            problem.X[:0], none, np.zeros(0), problem.classes, none,
-            np.zeros((n_functions, 0)), np.zeros(n_functions, np.intp),
+            problem.X[:0], none, np.zeros(0), problem.classes, none, nothing, nothing,
+            np.zeros(n_functions, np.intp),
         )  # fmt: skip
 
     @property
@@ -356,14 +355,18 @@ class _State:
             upper=np.append(self.upper, C * problem.weights),
             rows=np.arange(len(self.labels) + n),
             coef=np.hstack([self.coef, outside]),
+            gradient=np.hstack([self.gradient, outside]),
         )
 
-    def keep_members(self, coef: FloatArray, n_iter: NDArray[np.intp]) -> "_State":
-        """The examples that are in the set of any problem."""
+    def keep_members(self, learned: list[Outcome]) -> "_State":
+        """The examples that are now in the set of any problem."""
+        coef = np.array([outcome.coef for outcome in learned])
+        gradient = np.array([outcome.gradient for outcome in learned])
         inside = np.flatnonzero(~np.isnan(coef).all(axis=0))
         return replace(
             self, X=self.X[inside], labels=self.labels[inside], upper=self.upper[inside],
-            rows=self.rows[inside], coef=coef[:, inside], n_iter=n_iter,
+            rows=self.rows[inside], coef=coef[:, inside], gradient=gradient[:, inside],
+            n_iter=self.n_iter + np.array([outcome.n_iter for outcome in learned], np.intp),
         )  # fmt: skip
 
 

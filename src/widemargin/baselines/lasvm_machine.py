@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,9 +33,10 @@ MAX_EMPTY = 0.2
 #: Members of the set that one compiled call may visit, a fraction of a second: Ctrl-C and the time
 #: limit are attended to between calls.
 CALL_ENTRIES = 30_000_000
-#: A call of the finishing step that lowers the objective by no more than this share of it has come
-#: to the end of what float32 kernel values allow.
-IDLE_SHARE = 1e-12
+#: Steps of the finishing step after which, at the latest, it is asked whether they were of use. If
+#: they lowered the objective by no more than this share of it, they have come to the end of what
+#: float32 kernel values allow.
+JUDGED_STEPS, IDLE_SHARE = 10_000, 1e-12
 
 
 @dataclass(frozen=True)
@@ -48,16 +49,41 @@ class Plan:
     deadline: float | None
 
     @property
+    def seconds_left(self) -> float | None:
+        """Time there is; None for no limit."""
+        return None if self.deadline is None else max(self.deadline - time.perf_counter(), 0.0)
+
+    @property
     def is_late(self) -> bool:
         """Whether time is up."""
-        return self.deadline is not None and time.perf_counter() > self.deadline
+        return self.seconds_left == 0.0
+
+    def make_blocks(self) -> list[Index]:
+        """Examples that are taken in together, of all passes."""
+        return [
+            order[start : start + BLOCK]
+            for order in self.orders
+            for start in range(0, len(order), BLOCK)
+        ]
+
+    def share_time(self, n_machines: int) -> "Plan":
+        """The plan of the first of some machines that run one after another."""
+        left = self.seconds_left
+        if left is None:
+            return self
+        return replace(self, deadline=time.perf_counter() + left / n_machines)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a machine has learned; ``coef`` is NaN for rows that are not in its set."""
+    """What a machine has learned.
+
+    ``coef``, the signed dual variables, and ``gradient``, ``y`` less the function without intercept,
+    are NaN for rows that are not in its set.
+    """
 
     coef: FloatArray
+    gradient: FloatArray
     intercept: float
     objective: float
     n_iter: int
@@ -94,44 +120,36 @@ class Machine:
         )  # fmt: skip
         self.members = _make_members(0, 2)
 
-    def recall(self, rows: Index, coef: FloatArray) -> None:
-        """Begin with rows of the set as it was, and their coefficients."""
+    def recall(self, coef: FloatArray, gradient: FloatArray) -> None:
+        """Begin with the set of an earlier `Outcome`; no kernel value is computed before its use."""
+        rows = np.flatnonzero(~np.isnan(coef))
         size = len(rows)
         self._make_room(size)
-        m, everyone = self.members, np.arange(size)
+        m = self.members
         m.counts[SIZE] = size
-        m.owner[:size], self.rows.slot_of[rows] = rows, everyone
-        m.alpha[:size] = coef[rows]
+        m.owner[:size], self.rows.slot_of[rows] = rows, np.arange(size)
+        m.alpha[:size], m.gradient[:size] = coef[rows], gradient[rows]
         m.lower[:size], m.upper[:size] = self.rows.lower[rows], self.rows.upper[rows]
-        product = np.zeros((size, 1))
-        self.kernel.accumulate(
-            self.points, rows, self.points, rows, coef[rows, None], product, self.workers
-        )
-        m.gradient[:size] = self.rows.y[rows] - product[:, 0]
-        held = everyone[: len(m.store)]
-        for slot in held:
-            take_line(m, slot)
-        self._compute(rows[held], m.store)
-        m.store[held, held] = self.rows.diag[rows[held]]
 
     def run(self, plan: Plan, show: Callable[[int, float], None] | None = None) -> Outcome:
-        """Take in the examples, finish, and say what was learned."""
-        stop_reason = "n_epochs"
-        for order in plan.orders:
-            for start in range(0, len(order), BLOCK):
-                if plan.is_late:
-                    return self._describe("max_time")
-                self._take_in(order[start : start + BLOCK], plan.tol)
-                if show:
-                    show(int(self.members.counts[STEPS]), self._find_ends()[1])
-        if plan.finish:
-            stop_reason = self._finish(plan)
-        return self._describe(stop_reason)
+        """Take in the examples, finish, and say what was learned.
+
+        ``show`` is given the number of examples taken in so far, and the violation.
+        """
+        n_seen = 0
+        for chosen in plan.make_blocks():
+            if plan.is_late:
+                return self._describe("max_time")
+            self._take_in(chosen, plan.tol)
+            n_seen += len(chosen)
+            if show:
+                show(n_seen, self._find_ends()[1])
+        return self._describe(self._finish(plan) if plan.finish else "n_epochs")
 
     def _take_in(self, chosen: Index, tol: float) -> None:
         """Process and reprocess for each of some examples."""
         self._close_gaps(MAX_EMPTY)
-        self._make_room(len(chosen))
+        self._make_room(int(np.count_nonzero(self.rows.slot_of[chosen] < 0)))
         values = np.empty((len(chosen), len(self.members.alpha)), np.float32)
         self._compute(chosen, values)
         among = np.empty((len(chosen), len(chosen)), np.float32)
@@ -147,19 +165,28 @@ class Machine:
 
     def _finish(self, plan: Plan) -> str:
         """Reprocess until no pair of the set violates; returns why it ended."""
+        gain, n_judged = 0.0, self._n_steps
         while not plan.is_late:
             self._close_gaps(MAX_EMPTY)
             size = max(int(self.members.counts[SIZE]), 1)
-            missing, violation, gain = run_reprocess(
-                self.rows, self.members, plan.tol, max(1, CALL_ENTRIES // size)
-            )
+            max_steps = max(1, min(JUDGED_STEPS, CALL_ENTRIES // size))
+            missing, violation, more = run_reprocess(self.rows, self.members, plan.tol, max_steps)
+            if violation <= plan.tol:
+                return "converged"
+            # Over many calls where lines are missing: one of them may make a single step.
+            gain += more
+            if self._n_steps - n_judged >= max_steps:
+                if gain <= IDLE_SHARE * abs(self._measure_objective()):
+                    return "stalled"
+                gain, n_judged = 0.0, self._n_steps
             if missing >= 0:
                 self._load(missing)
-            elif violation <= plan.tol:
-                return "converged"
-            elif gain <= IDLE_SHARE * abs(self._measure_objective()):
-                return "stalled"
         return "max_time"
+
+    @property
+    def _n_steps(self) -> int:
+        """Direction searches made."""
+        return int(self.members.counts[STEPS])
 
     def _close_gaps(self, max_share: float) -> None:
         """Leave no slot empty if more than this share of them are."""
@@ -218,11 +245,12 @@ class Machine:
     def _describe(self, stop_reason: str) -> Outcome:
         m = self.members
         inside = np.flatnonzero(m.owner >= 0)
-        coef = np.full(len(self.rows.y), np.nan)
-        coef[m.owner[inside]] = m.alpha[inside]
+        coef, gradient = np.full((2, len(self.rows.y)), np.nan)
+        coef[m.owner[inside]], gradient[m.owner[inside]] = m.alpha[inside], m.gradient[inside]
         return Outcome(
-            coef, self._find_ends()[0], self._measure_objective(), int(m.counts[STEPS]), stop_reason
-        )
+            coef, gradient, self._find_ends()[0], self._measure_objective(), self._n_steps,
+            stop_reason,
+        )  # fmt: skip
 
 
 def _make_members(n_slots: int, n_lines: int) -> Members:
@@ -248,7 +276,9 @@ def _copy_members(old: Members, new: Members) -> Members:
     for a, b in zip(old[:7], new[:7], strict=True):
         b[:n_slots] = a
     new.line_of[new.line_of >= n_lines] = -1
-    new.store[:n_lines, :n_slots] = old.store[:n_lines]
+    # Line by line: those not in use take no memory yet, and would if they were touched.
+    for line in np.flatnonzero(old.slot_at[:n_lines] >= 0):
+        new.store[line, :n_slots] = old.store[line]
     new.slot_at[:n_lines], new.last_use[:n_lines] = old.slot_at[:n_lines], old.last_use[:n_lines]
     new.counts[:] = old.counts
     return new

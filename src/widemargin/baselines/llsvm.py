@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from widemargin.baselines.features import FeatureClassifier, FeatureMap, KernelMap, choose_centres
 from widemargin.kernels import Kernel, is_precomputed, needs_nonnegative
+from widemargin.models.expansion import Expansion
 from widemargin.models.regression import find_inverse_root
 from widemargin.parallel import Workers
 from widemargin.problem import Problem
@@ -18,6 +19,9 @@ from widemargin.validation import (
     check_nonnegative,
     resolve_kernel,
 )
+
+#: Rows that are multiplied with the inverse root at a time.
+STEP_ROWS = 256
 
 
 class LLSVC(FeatureClassifier):
@@ -47,7 +51,8 @@ class LLSVC(FeatureClassifier):
     max_iter : int, default=1000
         Passes over the data.
     max_time : float or None, default=None
-        Seconds after which to stop with the model reached so far.
+        Seconds after which to stop with the model reached so far. Landmarks and features take
+        their part of it, but are computed in any case, and so is one pass.
     warm_start : bool, default=False
         Start from the last solution if the labels are the same.
     n_jobs : int or None, default=None
@@ -172,16 +177,17 @@ class NystromMap(FeatureMap):
         return self.root.shape[1]
 
     def fill(self, X: Any, out: NDArray[Any], workers: Workers) -> None:
-        values = self.similar.values(X, workers)
+        values = self.similar.compute(X, workers)
         root = self.root.astype(values.dtype)
 
-        def multiply(i: int, j: int) -> None:
-            out[i:j] = values[i:j] @ root
+        def multiply(first: int, last: int) -> None:
+            # How BLAS rounds depends on the number of rows, which must not on that of threads.
+            for start in range(first, last, STEP_ROWS):
+                rows = slice(start, min(start + STEP_ROWS, last))
+                out[rows] = values[rows] @ root
 
-        workers.run(len(values), multiply)
+        workers.run(len(values), multiply, grain=STEP_ROWS)
 
-    def decide(
-        self, X: Any, coef: NDArray[np.float64], intercept: NDArray[np.float64], n_jobs: int | None
-    ) -> NDArray[np.float64]:
+    def make_model(self, coef: NDArray[np.float64], intercept: NDArray[np.float64]) -> Expansion:
         # The same functions of kernel values; the product with the root would take most of the time.
-        return self.similar.decide(X, coef @ self.root.T, intercept, n_jobs)
+        return self.similar.make_model(coef @ self.root.T, intercept)

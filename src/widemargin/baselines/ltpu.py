@@ -32,7 +32,8 @@ class LTPUSVC(FeatureClassifier):
     max_iter : int, default=1000
         Passes over the data.
     max_time : float or None, default=None
-        Seconds after which to stop with the model reached so far.
+        Seconds after which to stop with the model reached so far. Centres and units take their part
+        of it, but are computed in any case, and so is one pass.
     warm_start : bool, default=False
         Start from the last solution if the labels are the same.
     n_jobs : int or None, default=None

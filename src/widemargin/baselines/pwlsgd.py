@@ -1,8 +1,8 @@
 """PWLSGD: piecewise linear encodings and stochastic descent."""
 
 import warnings
-from dataclasses import dataclass
-from typing import Any, Self
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,15 +11,16 @@ from sklearn.exceptions import ConvergenceWarning
 
 from widemargin.baselines import pwlsgd_fast as fast
 from widemargin.baselines.pwlsgd_fast import Points
-from widemargin.estimators.additive_base import AdditiveClassifier, asked_classes
+from widemargin.estimators.additive_base import CurveClassifier, asked_classes
+from widemargin.estimators.rest_base import UnweightedClassifier
 from widemargin.parallel import open_workers
 from widemargin.problem import Problem
 from widemargin.validation import (
     check_choice,
+    check_flag,
     check_integer,
     check_number,
     draw_seed,
-    validate_partial,
 )
 
 FloatArray = NDArray[np.float64]
@@ -28,7 +29,7 @@ FloatArray = NDArray[np.float64]
 DECIDE_ROWS = 256
 
 
-class PWLSGDSVC(AdditiveClassifier):
+class PWLSGDSVC(UnweightedClassifier, CurveClassifier):
     """Additive classifier of piecewise linear curves, fitted by stochastic descent.
 
     PWLSGD of Maji and Berg (2009). The range of every feature in training is cut into segments, and a
@@ -55,7 +56,7 @@ class PWLSGDSVC(AdditiveClassifier):
     project : bool, default=True
         Whether coefficients longer than any optimum can be are shortened after a step.
     class_weight : dict, "balanced" or None, default=None
-        Factor on C for each class.
+        Factor on C for each class; ``"balanced"`` for `fit` only.
     tol : float or None, default=None
         Stop when a pass changes the knots by less than this share of their size; None to make all
         passes.
@@ -81,7 +82,7 @@ class PWLSGDSVC(AdditiveClassifier):
     n_seen_, t_ : int
         Rows seen by `fit` and `partial_fit`, and steps made.
     n_iter_ : int
-        Passes.
+        Passes of the last call.
     stop_reason_ : str
         ``"converged"``, or ``"max_iter"`` if ``tol`` was not reached.
 
@@ -113,7 +114,7 @@ class PWLSGDSVC(AdditiveClassifier):
     True
     """
 
-    _model: Any
+    _model: "PiecewiseModel"
 
     def __init__(
         self,
@@ -139,56 +140,10 @@ class PWLSGDSVC(AdditiveClassifier):
         self.eta0 = eta0
         self.project = project
         self.class_weight = class_weight
-        self.tol = tol  # type: ignore[assignment]
+        self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
         self.random_state = random_state
-
-    def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]
-        """Fit the classifier.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Training data.
-        y : array-like of shape (n_samples,)
-            Class labels: numbers, texts or booleans.
-
-        Returns
-        -------
-        self : PWLSGDSVC
-            The fitted classifier.
-        """
-        return super().fit(X, y)
-
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
-        """One pass over some rows, going on from the solution there is.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Data. Knots are those of the first call.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        classes : array-like, optional
-            All labels there will be; needed in the first call.
-
-        Returns
-        -------
-        self : PWLSGDSVC
-            The classifier, improved.
-        """
-        self._check_params()
-        is_first = not hasattr(self, "classes_")
-        problem = validate_partial(self, X, y, classes, None, is_first=is_first)
-        if is_first:
-            self.classes_ = problem.classes
-            self._start(problem)
-        self.n_seen_ += len(problem.labels)
-        rng = np.random.default_rng(draw_seed(self.random_state))
-        self._pass(problem, self._model.place(problem.X), rng)
-        self.n_iter_, self.stop_reason_ = 1, "converged"
-        return self
 
     @property
     def knots_(self) -> FloatArray:
@@ -206,10 +161,12 @@ class PWLSGDSVC(AdditiveClassifier):
         return self._model.intercept
 
     def _check_params(self) -> None:
-        for name in ("C", "eta0"):
-            check_number(name, getattr(self, name), above=0)
+        super()._check_params()
+        check_number("eta0", self.eta0, above=0)
         for name in ("alpha", "tol"):
             check_number(name, getattr(self, name), above=0, optional=True)
+        for name in ("fit_intercept", "project"):
+            check_flag(name, getattr(self, name))
         check_integer("n_segments", self.n_segments, low=1)
         check_integer("max_iter", self.max_iter, low=1)
         check_choice("regulariser", self.regulariser, ("difference", "identity"))
@@ -220,51 +177,69 @@ class PWLSGDSVC(AdditiveClassifier):
                 f"PWLSGDSVC made all max_iter={self.max_iter} passes, and the last changed the knots "
                 f"by more than tol={self.tol}; raise one of them, or set tol=None",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
 
-    def _start(self, problem: Problem) -> None:
+    def _fit(self, problem: Problem) -> None:
+        model, n_steps = self._start(problem), 0
+        points = model.place(problem.X)
+        rng = np.random.default_rng(draw_seed(self.random_state))
+        self.n_seen_ = len(problem.labels)
+        self.stop_reason_ = "max_iter" if self.tol is not None else "converged"
+        for number in range(self.max_iter):
+            before = model
+            model, n_steps = self._pass(problem, points, model, n_steps, self.n_seen_, rng)
+            self.n_iter_ = number + 1
+            if self.tol is not None and _relative_change(before, model) < self.tol:
+                self.stop_reason_ = "converged"
+                break
+        self._model, self.t_ = model, n_steps
+
+    def _learn_piece(self, problem: Problem, *, is_first: bool) -> None:
+        model, n_steps, n_seen = (
+            (self._start(problem), 0, 0) if is_first else (self._model, self.t_, self.n_seen_)
+        )
+        n_seen += len(problem.labels)
+        rng = np.random.default_rng(draw_seed(self.random_state))
+        points = model.place(problem.X)
+        self._model, self.t_ = self._pass(problem, points, model, n_steps, n_seen, rng)
+        self.n_seen_, self.n_iter_, self.stop_reason_ = n_seen, 1, "converged"
+
+    def _start(self, problem: Problem) -> "PiecewiseModel":
         """Choose the knots; all curves are zero."""
         ranges = self._measure(problem)
         n_functions, n_knots = len(asked_classes(problem)), int(self.n_segments) + 1
-        self._model = PiecewiseModel(
+        return PiecewiseModel(
             low=ranges.low,
             span=np.where(ranges.high > ranges.low, ranges.high - ranges.low, 1.0),
             curves=np.zeros((len(ranges.low), n_knots, n_functions)),
             intercept=np.zeros(n_functions),
             has_constant=bool(self.fit_intercept),
         )
-        self.n_seen_ = self.t_ = 0
 
-    def _fit(self, problem: Problem) -> None:
-        self._start(problem)
-        self.n_seen_ = len(problem.labels)
-        points = self._model.place(problem.X)
-        rng = np.random.default_rng(draw_seed(self.random_state))
-        self.stop_reason_ = "max_iter" if self.tol is not None else "converged"
-        for number in range(self.max_iter):
-            before = self._model
-            self._pass(problem, points, rng)
-            self.n_iter_ = number + 1
-            if self.tol is not None and _relative_change(before, self._model) < self.tol:
-                self.stop_reason_ = "converged"
-                break
-
-    def _pass(self, problem: Problem, points: Points, rng: np.random.Generator) -> None:
-        """One step for each row, in random order."""
-        model, is_ramp = self._model, self.regulariser == "difference"
-        alpha = 1.0 / (self.C * self.n_seen_) if self.alpha is None else float(self.alpha)
+    def _pass(
+        self,
+        problem: Problem,
+        points: Points,
+        model: "PiecewiseModel",
+        n_steps: int,
+        n_seen: int,
+        rng: np.random.Generator,
+    ) -> tuple["PiecewiseModel", int]:
+        """One step for each row, in random order: the model, and steps made with those before."""
+        is_ramp = self.regulariser == "difference"
+        alpha = 1.0 / (self.C * n_seen) if self.alpha is None else float(self.alpha)
         curves, intercept = model.curves.copy(), model.intercept.copy()
         scales = np.ones(len(intercept))
-        self.t_ = fast.pegasos_steps(
+        n_steps = fast.pegasos_steps(
             points, rng.permutation(len(problem.labels)), problem.labels.astype(np.int64),
-            asked_classes(problem), problem.weights, self.t_, alpha, float(self.eta0),
+            asked_classes(problem), problem.weights, n_steps, alpha, float(self.eta0),
             np.sqrt(problem.weights.mean() / alpha) if self.project else np.inf, is_ramp,
             model.squared_lengths(is_ramp), scales, curves.ravel(), intercept,
         )  # fmt: skip
         curves *= scales
         intercept *= scales
-        self._model = PiecewiseModel(model.low, model.span, curves, intercept, model.has_constant)
+        return replace(model, curves=curves, intercept=intercept), n_steps
 
 
 @dataclass(frozen=True)

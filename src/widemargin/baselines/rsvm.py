@@ -13,11 +13,17 @@ from widemargin.estimators.basis_base import (
     split_classes,
 )
 from widemargin.kernels import Index, Kernel
+from widemargin.memory import parse_bytes
 from widemargin.parallel import open_workers
 from widemargin.problem import Problem
 from widemargin.solvers.sparse_machine import Columns, Machine
 from widemargin.solvers.sparse_search import Selection, describe_machines
 from widemargin.validation import draw_seed
+
+#: Basis vectors whose kernel values are computed together.
+COLUMNS_AT_ONCE = 64
+#: Bytes of a kernel value in training.
+VALUE_BYTES = 8
 
 
 class RSVC(BasisClassifier):
@@ -40,7 +46,8 @@ class RSVC(BasisClassifier):
     class_weight : dict, "balanced" or None, default=None
         Factor on C for each class.
     memory : int or str, default="auto"
-        Bound on kernel values held while predicting, in bytes or text such as ``"2 GB"``.
+        Bound on kernel values held, in bytes or text such as ``"2 GB"``. Training holds those between
+        the rows and the basis, of 8 bytes each, and refuses to begin if they do not fit.
     n_jobs : int or None, default=None
         Threads; None for all cores.
     random_state : int, RandomState or None, default=None
@@ -128,13 +135,23 @@ class RSVC(BasisClassifier):
         asked = count_rows(self.n_basis, len(distinct))
         rows = np.sort(rng.choice(distinct, min(asked, len(distinct)), replace=False))
         stop_reason = "converged" if asked <= len(distinct) else "rank"
+        self._check_room(len(problem.labels), len(rows))
         with open_workers(self.n_jobs) as workers:
-            columns = Columns(self._read_rows(problem, kernel, workers), is_ridge=True)
+            data = self._read_rows(problem, kernel, workers)
+            columns = Columns(data, is_ridge=True, n_expected=len(rows))
             fill_columns(columns, rows)
-            cost = self.C * problem.weights
-            machines = [Machine(columns, sub.y, cost) for sub in split_classes(problem)]
+        cost = self.C * problem.weights
+        machines = [Machine(columns, sub.y, cost) for sub in split_classes(problem)]
         stages = [describe_machines([machine]) for machine in machines]
         return [Selection(stage, [stage], stop_reason, 0, asked) for stage in stages]
+
+    def _check_room(self, n_rows: int, n_basis: int) -> None:
+        needed = VALUE_BYTES * n_rows * n_basis
+        if needed > parse_bytes(self.memory):
+            raise ValueError(
+                f"memory: kernel values between {n_rows:,} rows and {n_basis:,} basis vectors take "
+                f"{needed:,} bytes, more than {self.memory!r} allows; raise it or lower n_basis"
+            )
 
     def _advice(self) -> str | None:
         if self.stop_reason_ != "rank":
@@ -146,11 +163,13 @@ class RSVC(BasisClassifier):
 
 
 def fill_columns(columns: Columns, rows: Index) -> None:
-    """Add many basis vectors, their kernel values computed together."""
+    """Add many basis vectors, the kernel values of some computed together."""
     data = columns.data
-    if data.is_exact:
-        values = data.kernel.exact(data.X, data.X[rows])
-    else:
-        values = data.block(rows, data.workers)
-    for row, column in zip(rows, values.T, strict=True):
-        columns.append(int(row), column)
+    for start in range(0, len(rows), COLUMNS_AT_ONCE):
+        part = rows[start : start + COLUMNS_AT_ONCE]
+        if data.is_exact:
+            values = data.kernel.exact(data.X, data.X[part])
+        else:
+            values = data.block(part, data.workers)
+        for row, column in zip(part, values.T, strict=True):
+            columns.append(int(row), column)

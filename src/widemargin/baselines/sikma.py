@@ -1,6 +1,6 @@
 """SIKMA: online descent with the histogram intersection kernel."""
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,15 +8,17 @@ from scipy import sparse
 
 from widemargin.estimators.additive_base import asked_classes
 from widemargin.estimators.additive_svc import Binned, constants
-from widemargin.estimators.stochastic import StochasticClassifier
+from widemargin.estimators.rest_base import UnweightedClassifier
+from widemargin.estimators.stochastic import OnlineClassifier
+from widemargin.kernels import is_small
 from widemargin.models.additive import BinModel
 from widemargin.problem import Problem
 from widemargin.solvers.stochastic import start_stochastic
 from widemargin.tables.quantiser import MAX_COUNT, fit_quantiser
-from widemargin.validation import check_integer, draw_seed
+from widemargin.validation import check_flag, check_integer, draw_seed
 
 
-class SIKMASVC(StochasticClassifier):
+class SIKMASVC(UnweightedClassifier, OnlineClassifier):
     """Online classifier with the histogram intersection kernel, on tables.
 
     SIKMA of Wang, Hoiem and Forsyth (2009). It descends in the space of the kernel, row by row: all
@@ -39,7 +41,7 @@ class SIKMASVC(StochasticClassifier):
     eta0 : float, default=1.0
         Steps are ``1 / (alpha (t + eta0))``; positive.
     class_weight : dict, "balanced" or None, default=None
-        Factor on C for each class.
+        Factor on C for each class; ``"balanced"`` for `fit` only.
     max_iter : int, default=2
         Passes over the data.
     n_jobs : int or None, default=None
@@ -62,7 +64,7 @@ class SIKMASVC(StochasticClassifier):
     n_seen_, t_ : int
         Rows seen by `fit` and `partial_fit`, and steps made.
     n_iter_ : int
-        Passes.
+        Passes of the last call.
     stop_reason_ : str
         ``"max_iter"``: all passes are made, and that is all there is.
 
@@ -88,8 +90,9 @@ class SIKMASVC(StochasticClassifier):
     True
     """
 
-    # Parameters of the base that have one value here; the tolerance chooses float32.
-    loss, tol, max_time, warm_start, verbose = "hinge", 0.1, None, False, 0
+    loss = "hinge"
+
+    _model: BinModel
 
     def __init__(
         self,
@@ -114,48 +117,9 @@ class SIKMASVC(StochasticClassifier):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]
-        """Fit the classifier.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Training data.
-        y : array-like of shape (n_samples,)
-            Class labels: numbers, texts or booleans.
-
-        Returns
-        -------
-        self : SIKMASVC
-            The fitted classifier.
-        """
-        return super().fit(X, y)
-
-    def partial_fit(  # type: ignore[override]
-        self, X: Any, y: Any, classes: Any = None
-    ) -> Self:
-        """One pass over some rows, going on from the solution there is.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Data. Levels are those of the first call; values beyond their range count as its end.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        classes : array-like, optional
-            All labels there will be; needed in the first call.
-
-        Returns
-        -------
-        self : SIKMASVC
-            The classifier, improved.
-        """
-        return super().partial_fit(X, y, classes)
-
     @property
     def tables_(self) -> NDArray[np.float64]:
         """Value of every decision curve at every level."""
-        assert isinstance(self._model, BinModel)
         return self._model.full_curves()
 
     @property
@@ -165,12 +129,11 @@ class SIKMASVC(StochasticClassifier):
 
     def _check_params(self) -> None:
         super()._check_params()
+        check_flag("fit_intercept", self.fit_intercept)
+        check_integer("max_iter", self.max_iter, low=1)
         check_integer("n_bins", self.n_bins, low=2)
         if self.n_bins > 2**16:
             raise ValueError(f"n_bins: at most {2**16} levels have codes, got {self.n_bins}")
-
-    def _needs_nonnegative(self) -> bool:
-        return False
 
     def _warn_unless_converged(self) -> None:
         """Say nothing: a number of passes is what was asked for."""
@@ -190,7 +153,7 @@ class SIKMASVC(StochasticClassifier):
         # Later rows may have larger codes than these.
         offsets = np.arange(codes.n_features + 1) * self.quantiser_.n_bins
         extra = constants(len(codes), self.fit_intercept)
-        dtype = self._dtype(problem)
+        dtype = np.float64 if is_small(*problem.X.shape) else np.float32
         return Binned(self.quantiser_, codes, offsets, self.quantiser_.span, extra, dtype)
 
     def _fit(self, problem: Problem) -> None:
@@ -202,4 +165,4 @@ class SIKMASVC(StochasticClassifier):
         for _ in range(self.max_iter):
             self._step(problem, data, state, rng.permutation(n), n)
         self._finish(data, state)
-        self.n_iter_, self.stop_reason_, self.violation_ = self.max_iter, "max_iter", 0.0
+        self.n_iter_, self.stop_reason_ = self.max_iter, "max_iter"

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from widemargin.estimators.basis_base import BasisClassifier, split_classes
+from widemargin.estimators.basis_base import BasisClassifier, count_changes, split_classes
 from widemargin.kernels import Index, Kernel
 from widemargin.memory import parse_bytes
 from widemargin.parallel import Workers, open_workers
@@ -48,8 +48,10 @@ class SpSVC(BasisClassifier):
     class_weight : dict, "balanced" or None, default=None
         Factor on C for each class.
     memory : int or str, default="auto"
-        Bound on kernel values held, in bytes or text such as ``"2 GB"``. If those between all rows
-        fit, none is computed twice.
+        Bytes, or text such as ``"2 GB"``, for kernel values that are kept from one choice to the
+        next: if those between all rows fit, of up to 8,192, none is computed twice. Held besides, in
+        training, are those of the candidates and of the basis, of 4 and 8 bytes for each row; in
+        predictions it is the bound on all.
     n_jobs : int or None, default=None
         Threads; None for all cores.
     random_state : int, RandomState or None, default=None
@@ -140,6 +142,10 @@ class SpSVC(BasisClassifier):
                 growth = Growth(machine, values, self.n_candidates, rng)
                 selections.append(growth.run(self.n_basis))
         return selections
+
+    def _keep(self, problem: Problem, selections: list[Selection]) -> None:
+        super()._keep(problem, selections)
+        self.n_iter_ = count_changes(selections)
 
     def _advice(self) -> str | None:
         if self.stop_reason_ != "rank":

@@ -5,6 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted
@@ -104,7 +105,7 @@ class SubsampleSVC(ClassifierMixin, BaseEstimator):
             The fitted classifier.
         """
         self._check_params()
-        problem = validate_problem(self, X, y, None, None, precomputed=False)
+        problem = validate_problem(self, X, y, None, self.class_weight, precomputed=False)
         n_drawn = min(count_rows(self.n_rows, len(problem.labels)), len(problem.labels))
         self.indices_ = draw_stratified(problem.labels, n_drawn, draw_seed(self.random_state))
         self.svc_ = SVC(
@@ -112,7 +113,9 @@ class SubsampleSVC(ClassifierMixin, BaseEstimator):
             class_weight=self.class_weight, tol=self.tol, cache_size=self.cache_size,
             max_iter=self.max_iter,
         )  # fmt: skip
-        self.svc_.fit(problem.X[self.indices_], problem.classes[problem.labels[self.indices_]])
+        self._is_sparse = sparse.issparse(problem.X)
+        drawn = self._convert(problem.X[self.indices_])
+        self.svc_.fit(drawn, problem.classes[problem.labels[self.indices_]])
         self.classes_ = problem.classes
         self.n_iter_ = self.svc_.n_iter_
         return self
@@ -123,7 +126,7 @@ class SubsampleSVC(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            Data; sparse only if the training data were.
+            Data.
 
         Returns
         -------
@@ -131,7 +134,7 @@ class SubsampleSVC(ClassifierMixin, BaseEstimator):
             For two classes positive means ``classes_[1]``.
         """
         check_is_fitted(self)
-        return np.asarray(self.svc_.decision_function(validate_queries(self, X)))
+        return np.asarray(self.svc_.decision_function(self._convert(validate_queries(self, X))))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Most likely class of every row.
@@ -139,7 +142,7 @@ class SubsampleSVC(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            Data; sparse only if the training data were.
+            Data.
 
         Returns
         -------
@@ -147,7 +150,15 @@ class SubsampleSVC(ClassifierMixin, BaseEstimator):
             Class labels.
         """
         check_is_fitted(self)
-        return np.asarray(self.svc_.predict(validate_queries(self, X)))
+        return np.asarray(self.svc_.predict(self._convert(validate_queries(self, X))))
+
+    def _convert(self, X: Any) -> Any:
+        """Rows in the form of the training data, with the indices that LIBSVM takes."""
+        if not self._is_sparse:
+            return X.toarray() if sparse.issparse(X) else X
+        X = sparse.csr_matrix(X)
+        # This constructor chooses the narrowest indices that fit.
+        return sparse.csr_matrix((X.data, X.indices, X.indptr), shape=X.shape)
 
     def _check_params(self) -> None:
         if not is_count_or_share(self.n_rows):

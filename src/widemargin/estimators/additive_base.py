@@ -3,14 +3,14 @@
 import time
 import warnings
 from abc import abstractmethod
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin.estimators.rest_base import RestClassifier
+from widemargin.estimators.rest_base import OneVsRest, RestClassifier
 from widemargin.kernels import is_small
 from widemargin.models.additive import BinModel, TableModel
 from widemargin.parallel import open_workers
@@ -22,8 +22,10 @@ from widemargin.tables.quantiser import Ranges, measure_ranges, row_chunks
 from widemargin.validation import (
     check_choice,
     check_columns_nonnegative,
+    check_flag,
     check_integer,
     check_number,
+    check_verbose,
     draw_seed,
 )
 
@@ -35,47 +37,43 @@ FLOAT32_TOL = 1e-3
 class LinearClassifier(RestClassifier):
     """Base of the classifiers that are linear in some numbers made of the features."""
 
-    C: float
     loss: str
-    class_weight: dict[Any, float] | str | None
     tol: float
     max_iter: int
     max_time: float | None
     warm_start: bool
-    n_jobs: int | None
     random_state: Any
     verbose: int
 
-    _model: Any
-
-    def _decide(self, X: Any) -> NDArray[np.float64]:
-        decisions: NDArray[np.float64] = self._model.decide(X, self.n_jobs)
-        return decisions
-
-    def _check_features(self, X: Any) -> None:
-        """Take any; classes whose kernel is not defined for all say otherwise."""
-
     def _check_params(self) -> None:
-        check_number("C", self.C, above=0)
+        super()._check_params()
         check_number("tol", self.tol, above=0)
         check_number("max_time", self.max_time, above=0, optional=True)
         check_integer("max_iter", self.max_iter, low=1)
         check_choice("loss", self.loss, LOSSES)
+        check_flag("warm_start", self.warm_start)
+        check_verbose(self.verbose)
 
     def _dtype(self, problem: Problem) -> type:
         needs_digits = is_small(*problem.X.shape) or self.tol < FLOAT32_TOL
         return np.float64 if needs_digits else np.float32
 
-    def _settings(self, problem: Problem) -> Descent:
+    def _deadline(self) -> float | None:
+        """When a fit that begins now has to end, by `time.perf_counter`."""
+        return None if self.max_time is None else time.perf_counter() + self.max_time
+
+    def _settings(self, problem: Problem, deadline: float | None) -> Descent:
         return Descent(
             tol=self.tol,
             max_iter=self.max_iter,
-            deadline=None if self.max_time is None else time.time() + self.max_time,
+            deadline=deadline,
             seed=draw_seed(self.random_state),
             finish=is_small(*problem.X.shape),
         )
 
-    def _descend(self, problem: Problem, rows: Rows, norms: NDArray[np.float64]) -> LinearResult:
+    def _descend(
+        self, problem: Problem, rows: Rows, norms: NDArray[np.float64], deadline: float | None
+    ) -> LinearResult:
         """Solve the problem of every class against the rest."""
         costs = self.C * problem.weights
         squared = self.loss == "squared_hinge"
@@ -88,7 +86,8 @@ class LinearClassifier(RestClassifier):
         )
         start = self._warm_alpha(problem)
         with show_passes(self.verbose) as show, open_workers(self.n_jobs) as workers:
-            result = descend(rows, dual, self._settings(problem), workers, start, show)
+            settings = self._settings(problem, deadline)
+            result = descend(rows, dual, settings, workers, start, show)
         self._keep_progress(problem, result)
         return result
 
@@ -123,10 +122,23 @@ class LinearClassifier(RestClassifier):
             )
 
 
-class AdditiveClassifier(LinearClassifier):
+class Curves(Protocol):
+    """Decisions that are sums of curves, one for each feature."""
+
+    def decide(self, X: Any, n_jobs: int | None) -> NDArray[np.float64]:
+        """Decision values, shape (n, n_functions)."""
+
+    def contributions(self, X: Any) -> NDArray[np.float64]:
+        """Share of every feature in every decision, shape (n, n_functions, n_features)."""
+
+    def curve(self, feature: int, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The curves of one feature at some values, shape (n_functions, n_values)."""
+
+
+class CurveClassifier(OneVsRest):
     """Base of the classifiers whose decisions are sums of curves, one for each feature."""
 
-    _model: TableModel | BinModel
+    _model: Curves
 
     def explain(self, X: Any) -> NDArray[np.float64]:
         """Share of every feature in each decision.
@@ -141,7 +153,8 @@ class AdditiveClassifier(LinearClassifier):
         shares : ndarray of shape (n_samples, n_features) or (n_samples, n_classes, n_features)
             With the intercept they add up to `decision_function`.
         """
-        shares = self._model.contributions(self._check_queries(X))
+        X = self._check_queries(X)
+        shares = self._model.contributions(X)
         return shares[:, 0] if len(self.classes_) == 2 else shares
 
     def shape_functions(self, n_points: int = 256) -> list[tuple[Any, Any]]:
@@ -173,6 +186,12 @@ class AdditiveClassifier(LinearClassifier):
         ranges = measure_ranges(row_chunks(problem.X))
         self.feature_ranges_ = np.array([ranges.low, ranges.high])
         return ranges
+
+
+class AdditiveClassifier(CurveClassifier, LinearClassifier):
+    """Base of those that are linear in numbers which tables have for the values."""
+
+    _model: TableModel | BinModel
 
 
 class HistogramClassifier(AdditiveClassifier):

@@ -23,7 +23,6 @@ from widemargin.solvers.sparse_search import Selection
 from widemargin.validation import (
     check_kernel_range,
     check_nonnegative,
-    check_number,
     resolve_kernel,
 )
 
@@ -34,14 +33,11 @@ STOP_REASONS = ("converged", "separated", "rank", "max_iter", "max_time")
 class BasisClassifier(RestClassifier):
     """Base of the classifiers whose decisions are kernel expansions on a few basis vectors."""
 
-    C: float
     kernel: str | Kernel | Callable[[Any, Any], Any]
     gamma: float | str
     degree: int
     coef0: float
-    class_weight: dict[Any, float] | str | None
     memory: int | str
-    n_jobs: int | None
     random_state: Any
 
     def _fit(self, problem: Problem) -> None:
@@ -68,7 +64,8 @@ class BasisClassifier(RestClassifier):
         """Bases of the binary problems: one for each, or one for all."""
 
     def _check_params(self) -> None:
-        check_number("C", self.C, above=0)
+        super()._check_params()
+        parse_bytes(self.memory)
         if is_precomputed(self.kernel):
             raise ValueError(
                 "kernel: basis vectors need a kernel that can be computed, not 'precomputed'"
@@ -87,7 +84,6 @@ class BasisClassifier(RestClassifier):
         self.n_basis_ = one_or_all([len(s.rows) for s in stages for _ in s.intercept])
         self.n_support_ = one_or_all([int(n) for stage in stages for n in stage.n_support])
         self.objective_ = one_or_all([float(value) for value in objective])
-        self.n_iter_ = max(len(s.path) + s.n_exchanges for s in selections)
         self.stop_reason_ = max((s.stop_reason for s in selections), key=STOP_REASONS.index)
         self.restore_model()
 
@@ -109,6 +105,11 @@ class BasisClassifier(RestClassifier):
         advice = self._advice()
         if advice:
             warnings.warn(f"{type(self).__name__} {advice}", ConvergenceWarning, stacklevel=3)
+
+
+def count_changes(selections: list[Selection]) -> int:
+    """Vectors added to and exchanged in a basis, of the problem with most."""
+    return max(len(s.path) + s.n_exchanges for s in selections)
 
 
 def is_count_or_share(value: Any) -> bool:

@@ -9,7 +9,13 @@ from sklearn.cluster import MiniBatchKMeans
 
 from widemargin.estimators.additive_base import LinearClassifier
 from widemargin.kernels import Kernel, is_precomputed, needs_nonnegative
-from widemargin.models.regression import RegressionModel, find_inverse_root
+from widemargin.models.regression import (
+    KernelValues,
+    RegressionModel,
+    explain_rows,
+    find_inverse_root,
+)
+from widemargin.parallel import open_workers, single_blas
 from widemargin.problem import Problem
 from widemargin.solvers.coded_rows import plain_rows
 from widemargin.validation import (
@@ -53,7 +59,8 @@ class LRSVC(LinearClassifier):
     max_iter : int, default=1000
         Passes over the data.
     max_time : float or None, default=None
-        Seconds after which to stop with the model reached so far.
+        Seconds after which to stop with the model reached so far. The choice of anchors and their
+        kernel values count, but are not interrupted.
     warm_start : bool, default=False
         Start from the last solution if the labels are the same.
     n_jobs : int or None, default=None
@@ -152,23 +159,27 @@ class LRSVC(LinearClassifier):
         check_nonnegative(self.kernel_, X, getattr(self, "feature_names_in_", None))
 
     def _fit(self, problem: Problem) -> None:
+        deadline = self._deadline()
         self.kernel_ = resolve_kernel(self.kernel, self.gamma, self.degree, self.coef0, problem)
         self._check_features(problem.X)
         seed = draw_seed(self.random_state)
         self.anchors_ = self._choose_anchors(problem, seed)
-        model = RegressionModel(self.kernel_, self.anchors_, self.explanatory, np.empty((0, 0)))
-        similar = model.similarities(problem.X, self.n_jobs)
+        values = KernelValues(self.kernel_, self.anchors_)
+        with open_workers(self.n_jobs) as workers:
+            similar = values.compute(problem.X, workers)
         if self.explanatory is None:
-            K = model.similarities(self.anchors_, self.n_jobs)
-            root = find_inverse_root(K, is_float32=not model.is_exact)
+            with open_workers(self.n_jobs) as workers:
+                among = values.compute(self.anchors_, workers)
+            root = find_inverse_root(among, is_float32=not values.is_exact)
             numbers = similar @ root
             rows, norms = plain_rows(numbers, None), np.einsum("ij,ij->i", numbers, numbers)
         else:
-            read, design = model.explain(problem.X), model.explain(self.anchors_)
+            read = explain_rows(self.explanatory, problem.X)
+            design = explain_rows(self.explanatory, self.anchors_)
             root = np.eye(read.shape[1])
             rows = plain_rows(read, np.ascontiguousarray(similar @ np.linalg.pinv(design).T))
             norms = self.kernel_.diag(self.kernel_.prepare(problem.X))
-        result = self._descend(problem, rows, norms)
+        result = self._descend(problem, rows, norms, deadline)
         self.coef_ = result.coef @ root.T
         self._model = RegressionModel(self.kernel_, self.anchors_, self.explanatory, self.coef_)
 
@@ -185,6 +196,9 @@ class LRSVC(LinearClassifier):
         n_anchors = min(self.n_anchors, X.shape[0])
         if self.anchors == "kmeans" and n_anchors < X.shape[0]:
             kmeans = MiniBatchKMeans(n_anchors, random_state=seed, n_init=1, batch_size=4096)
-            return kmeans.fit(X, sample_weight=problem.sample_weights).cluster_centers_
+            # It holds BLAS to one thread too, and restores what it found without counting.
+            with single_blas:
+                kmeans.fit(X, sample_weight=problem.sample_weights)
+            return kmeans.cluster_centers_
         chosen = np.random.default_rng(seed).choice(X.shape[0], n_anchors, replace=False)
         return X[np.sort(chosen)]

@@ -11,6 +11,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from widemargin.estimators.basis_base import (
     BasisClassifier,
+    count_changes,
     count_rows,
     is_count_or_share,
     split_classes,
@@ -20,11 +21,17 @@ from widemargin.memory import parse_bytes
 from widemargin.models.basis_path import BasisPath, join_stages
 from widemargin.parallel import open_workers
 from widemargin.problem import Problem
-from widemargin.progress import BasisLine
+from widemargin.progress import show_bases
 from widemargin.solvers.sparse_machine import Columns, Machine
 from widemargin.solvers.sparse_scores import HeldCandidates, RowValues
 from widemargin.solvers.sparse_search import Search, Selection, Selector, Stage
-from widemargin.validation import check_integer, check_number, draw_seed
+from widemargin.validation import (
+    check_flag,
+    check_integer,
+    check_number,
+    check_verbose,
+    draw_seed,
+)
 
 #: With ``n_basis="auto"``: the largest size looked at.
 AUTO_SIZE = 100
@@ -255,6 +262,9 @@ class ProjectedSVC(BasisClassifier):
         check_number("tol", self.tol, above=0)
         check_integer("max_iter", self.max_iter, low=1)
         check_number("max_time", self.max_time, above=0, optional=True)
+        for name in ("refine", "shared_basis"):
+            check_flag(name, getattr(self, name))
+        check_verbose(self.verbose)
         if not (isinstance(self.n_basis, str) or is_count_or_share(self.n_basis)):
             raise ValueError(
                 f"n_basis: {self.n_basis!r} is not allowed; give a positive number of vectors, a "
@@ -350,9 +360,8 @@ class ProjectedSVC(BasisClassifier):
             search = replace(search, n_candidates=count_rows(self.candidates, n))
         questions = [sub.y for sub in split_classes(problem)]
         groups = [questions] if self.shared_basis else [[y] for y in questions]
-        line = BasisLine(len(groups), self.verbose) if self.verbose else None
         selections = []
-        with open_workers(self.n_jobs) as workers:
+        with open_workers(self.n_jobs) as workers, show_bases(len(groups), self.verbose) as show:
             rows = self._read_rows(problem, kernel, workers)
             pool = (
                 HeldCandidates(rows, np.arange(n), search.max_bytes)
@@ -362,21 +371,19 @@ class ProjectedSVC(BasisClassifier):
             for number, group in enumerate(groups):
                 columns = Columns(rows)
                 machines = [Machine(columns, y, self.C * problem.weights) for y in group]
-                selector = Selector(columns, machines, search, pool, self._listener(line, number))
+                selector = Selector(columns, machines, search, pool, self._listener(show, number))
                 selections.append(selector.run())
-        if line:
-            line.close()
         return selections
 
     def _listener(
-        self, line: BasisLine | None, number: int
+        self, show: Callable[[int, str, Stage], object] | None, number: int
     ) -> Callable[[str, Stage], object] | None:
-        if line is None and self.callback is None:
+        if show is None and self.callback is None:
             return None
 
         def listen(doing: str, stage: Stage) -> None:
-            if line is not None:
-                line.show(number, doing, stage)
+            if show is not None:
+                show(number, doing, stage)
             if self.callback is not None:
                 self.callback(stage)
 
@@ -384,6 +391,7 @@ class ProjectedSVC(BasisClassifier):
 
     def _keep(self, problem: Problem, selections: list[Selection]) -> None:
         super()._keep(problem, selections)
+        self.n_iter_ = count_changes(selections)
         self._path = _make_path(problem, self.kernel_, selections)
         self._requested = max(s.n_requested for s in selections)
 

@@ -7,7 +7,12 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from widemargin.estimators.additive_base import HistogramClassifier, asked_classes
+from widemargin.estimators.additive_base import (
+    CurveClassifier,
+    HistogramClassifier,
+    asked_classes,
+)
+from widemargin.estimators.rest_base import PieceClassifier
 from widemargin.models.additive import BinModel, TableModel
 from widemargin.problem import Problem
 from widemargin.progress import show_passes
@@ -19,7 +24,7 @@ from widemargin.solvers.stochastic import (
     stochastic_coefs,
     stochastic_pass,
 )
-from widemargin.validation import check_number, draw_seed, validate_partial
+from widemargin.validation import check_number, draw_seed
 
 #: Passes of stochastic descent before the change of the coefficients is looked at.
 MIN_PASSES = 5
@@ -38,11 +43,73 @@ class Represented(Protocol):
         """Coefficients of a model, and of its extra numbers."""
 
 
-class StochasticClassifier(HistogramClassifier):
-    """Base of the classifiers with tables, which can be fitted row by row."""
+class OnlineClassifier(PieceClassifier, CurveClassifier):
+    """Base of the classifiers with tables whose rows are learned one by one."""
 
+    loss: str
     alpha: float | None
     eta0: float
+    random_state: Any
+
+    n_seen_: int
+    t_: int
+    n_iter_: Any
+    stop_reason_: str
+
+    _model: TableModel | BinModel
+
+    @abstractmethod
+    def _prepare(self, problem: Problem) -> None:
+        """Choose what does not change any more: bins, tables, anchors."""
+
+    @abstractmethod
+    def _represent(self, problem: Problem) -> Represented:
+        """Rows of some data."""
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        check_number("alpha", self.alpha, above=0, optional=True)
+        # At zero the first step would shrink all coefficients to nothing, and their scale with them.
+        check_number("eta0", self.eta0, above=0)
+
+    def _learn_piece(self, problem: Problem, *, is_first: bool) -> None:
+        if is_first:
+            self._prepare(problem)
+        data, n_seen = self._represent(problem), len(problem.labels)
+        state = start_stochastic(data.rows, len(asked_classes(problem)))
+        if not is_first:
+            coef, state.extra[:] = data.take_apart(self._model)
+            set_stochastic(data.rows, state, coef)
+            # Steps get shorter all the time: these must not undo what others have learned.
+            state.n_steps = self.t_
+            n_seen += self.n_seen_
+        order = np.random.default_rng(draw_seed(self.random_state)).permutation(len(problem.labels))
+        self._step(problem, data, state, order, n_seen)
+        self._finish(data, state)
+        self.n_seen_, self.n_iter_, self.stop_reason_ = n_seen, 1, "max_iter"
+
+    def _step(
+        self,
+        problem: Problem,
+        data: Represented,
+        state: StochasticState,
+        order: NDArray[np.intp],
+        n_seen: int,
+    ) -> None:
+        stochastic_pass(
+            data.rows, order, problem.labels.astype(np.int64), asked_classes(problem),
+            problem.weights, data.norms, state,
+            penalty=1.0 / (self.C * n_seen) if self.alpha is None else self.alpha,
+            delay=self.eta0, is_squared=self.loss == "squared_hinge",
+        )  # fmt: skip
+
+    def _finish(self, data: Represented, state: StochasticState) -> None:
+        self._model = data.make_model(stochastic_coefs(data.rows, state), state.extra)
+        self.t_ = state.n_steps
+
+
+class StochasticClassifier(OnlineClassifier, HistogramClassifier):
+    """Base of those that have another solver, and weights of rows."""
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """One pass of stochastic descent over some rows, going on from the solution there is.
@@ -63,48 +130,16 @@ class StochasticClassifier(HistogramClassifier):
         self : estimator
             The classifier, improved.
         """
-        self._check_params()
-        is_first = not hasattr(self, "classes_")
-        problem = validate_partial(self, X, y, classes, sample_weight, is_first=is_first)
-        self._check_features(problem.X)
-        if is_first:
-            self.classes_ = problem.classes
-            self._prepare(problem)
-            self.n_seen_ = self.t_ = 0
-        data = self._represent(problem)
-        state = start_stochastic(data.rows, len(asked_classes(problem)))
-        if not is_first:
-            coef, state.extra[:] = data.take_apart(self._model)
-            set_stochastic(data.rows, state, coef)
-        # Steps get shorter all the time: these must not undo what others have learned.
-        state.n_steps = self.t_
-        self.n_seen_ += len(problem.labels)
-        order = np.random.default_rng(draw_seed(self.random_state)).permutation(len(problem.labels))
-        self._step(problem, data, state, order, self.n_seen_)
-        self._finish(data, state)
-        self.n_iter_, self.stop_reason_, self.violation_ = 1, "converged", 0.0
+        self._fit_piece(X, y, classes, sample_weight)
+        if hasattr(self, "violation_"):
+            del self.violation_  # That of a fit before.
         return self
 
-    @abstractmethod
-    def _prepare(self, problem: Problem) -> None:
-        """Choose what does not change any more: bins, tables, anchors."""
-
-    @abstractmethod
-    def _represent(self, problem: Problem) -> Represented:
-        """Rows of some data."""
-
-    def _check_params(self) -> None:
-        super()._check_params()
-        check_number("alpha", self.alpha, above=0, optional=True)
-        # At zero the first step would shrink all coefficients to nothing, and their scale with them.
-        check_number("eta0", self.eta0, above=0)
-
-    def _fit_stochastic(self, problem: Problem, data: Represented) -> None:
+    def _fit_stochastic(self, problem: Problem, data: Represented, deadline: float | None) -> None:
         rng = np.random.default_rng(draw_seed(self.random_state))
         state = start_stochastic(data.rows, len(asked_classes(problem)))
         before = state.coef.copy()
         self.stop_reason_, self.n_iter_, change = "max_iter", 0, np.inf
-        deadline = self._settings(problem).deadline
         with show_passes(self.verbose) as show:
             for number in range(self.max_iter):
                 order = rng.permutation(len(problem.labels))
@@ -118,32 +153,13 @@ class StochasticClassifier(HistogramClassifier):
                 if self.n_iter_ >= MIN_PASSES and change < 0.1 * self.tol:
                     self.stop_reason_ = "converged"
                     break
-                if deadline is not None and time.time() > deadline:
+                if deadline is not None and time.perf_counter() > deadline:
                     self.stop_reason_ = "max_time"
                     break
         self.violation_ = change
         self._finish(data, state)
 
-    def _fit_dual(self, problem: Problem, data: Represented) -> None:
-        result = self._descend(problem, data.rows, data.norms)
-        self._model = data.make_model(result.coef, result.extra)
+    def _fit_dual(self, problem: Problem, data: Represented, deadline: float | None) -> None:
+        result = self._descend(problem, data.rows, data.norms, deadline)
         self.t_ = int(result.n_iter.max()) * len(problem.labels)
-
-    def _finish(self, data: Represented, state: StochasticState) -> None:
-        self._model = data.make_model(stochastic_coefs(data.rows, state), state.extra)
-        self.t_ = state.n_steps
-
-    def _step(
-        self,
-        problem: Problem,
-        data: Represented,
-        state: StochasticState,
-        order: NDArray[np.intp],
-        n_seen: int,
-    ) -> None:
-        stochastic_pass(
-            data.rows, order, problem.labels.astype(np.int64), asked_classes(problem),
-            problem.weights, data.norms, state,
-            penalty=1.0 / (self.C * n_seen) if self.alpha is None else self.alpha,
-            delay=self.eta0, is_squared=self.loss == "squared_hinge",
-        )  # fmt: skip
+        self._model = data.make_model(result.coef, result.extra)

@@ -9,7 +9,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin.estimators.additive_base import LinearClassifier
+from widemargin.estimators.additive_base import CurveClassifier, LinearClassifier
 from widemargin.estimators.base import ExactKernelClassifier
 from widemargin.estimators.basis_base import BasisClassifier
 from widemargin.kernels import KERNELS, Kernel, Precomputed
@@ -205,7 +205,9 @@ def describe(model: Any) -> Description:
         return Description(
             inner.functions, inner.rule, inner.classes, inner.n_features, names, scaling, inner.name
         )
-    if not isinstance(model, ExactKernelClassifier | LinearClassifier | BasisClassifier):
+    if not isinstance(
+        model, ExactKernelClassifier | CurveClassifier | LinearClassifier | BasisClassifier
+    ):
         raise TypeError(
             f"model: a {type(model).__name__} cannot be exported; give a fitted classifier of "
             "widemargin, or a pipeline of StandardScaler, MinMaxScaler or MaxAbsScaler and one"

@@ -11,6 +11,8 @@ from widemargin.kernels import Index, Kernel, Points, Precomputed, is_small
 from widemargin.parallel import Workers, open_workers
 from widemargin.problem import class_pairs
 
+#: Bytes that a prediction may hold if nothing is said.
+DECIDE_BYTES = 2**28
 #: Share of the memory budget that a block of queries, prepared for the kernel, may take.
 QUERY_SHARE = 0.25
 #: Queries a small model answers at a time.
@@ -21,7 +23,21 @@ EXACT_QUERIES = 1024
 FAR_FACTOR, FAR_STEP, FAR_END = 1000.0, 90, 1000
 
 
-class Expansion:
+class Prepared:
+    """Vectors made ready for a kernel when they are first needed; that is not pickled."""
+
+    kernel: Kernel
+    vectors: Any
+
+    @cached_property
+    def _points(self) -> Points:
+        return self.kernel.prepare(self.vectors)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_points"}
+
+
+class Expansion(Prepared):
     """Several decision functions on one set of support vectors.
 
     ``f_p(x) = sum_i coef[p, i] k(vectors[i], x) + intercept[p]``. Each support vector meets each
@@ -55,11 +71,9 @@ class Expansion:
         self.coef = coef
         self.intercept = intercept
 
-    @cached_property
-    def _points(self) -> Points:
-        return self.kernel.prepare(self.vectors)
-
-    def decide(self, X: Any, *, max_bytes: int, n_jobs: int | None) -> NDArray[np.float64]:
+    def decide(
+        self, X: Any, *, max_bytes: int = DECIDE_BYTES, n_jobs: int | None
+    ) -> NDArray[np.float64]:
         """Values of all functions at the rows of ``X``, shape (n, n_functions)."""
         out = np.empty((X.shape[0], len(self.coef)))
         out[:] = self.intercept
