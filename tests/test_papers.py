@@ -343,8 +343,8 @@ def test_a_report_shows_every_exhibit(tmp_path):
     append_measurement(results, record(accuracy=98.69))
     report = make_report(results)
     assert [shown.name for shown in report.shown] == list(SHOWN)
-    text = render_markdown(report, [Path("picture.png")])
+    text = render_markdown(report, [Path("error-time-ijcnn1-9.png")])
     assert text.count("### ") == len(SHOWN)
-    assert "![picture](picture.png)" in text
+    assert "seconds to fit, ijcnn1-9](error-time-ijcnn1-9.png)" in text
     row = next(line for line in text.splitlines() if line.startswith("| ijcnn1 | LIBSVM |"))
     assert "98.69" in row

@@ -132,7 +132,9 @@ def render_markdown(
 ) -> str:
     """The page of all tables and figures; ``drawn`` has pictures of exhibits, as Markdown."""
     parts = ["# The papers' tables, measured", "", INTRODUCTION, "", "## Error against time", ""]
-    parts += [render_picture(path, path.stem) for path in pictures]
+    for path in pictures:
+        name = path.stem.removeprefix("error-time-")
+        parts.append(render_picture(path, f"Test error against seconds to fit, {name}"))
     for paper, title in PAPERS.items():
         parts += ["", f"## {title}"]
         for shown in report.shown:
