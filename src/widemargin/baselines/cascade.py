@@ -374,14 +374,11 @@ class _Fit:
     def _solve_layer(self, cascades: list[Cascade], began: float) -> None:
         """Solve the sets of all problems together and hand the solutions out."""
         start = time.perf_counter()
-        limits = self.limits
-        if limits.max_time is not None:
-            limits = replace(limits, max_time=max(limits.max_time - (start - began), 0.0))
         tasks = [task for cascade in cascades for task in cascade.make_tasks()]
         with show_problems(len(tasks), self.verbose) as show:
             results = solve_tasks(
                 self.kernel, self.points, tasks, self.workers, intercept=self.intercept,
-                limits=limits, seed=self.seed, callback=show,
+                limits=self.limits.after(start - began), seed=self.seed, callback=show,
             )  # fmt: skip
         seconds, left = time.perf_counter() - start, iter(results)
         # A set without support vectors, when time is up, leaves none to the next layer.

@@ -285,7 +285,7 @@ class ProjectedSVC(BasisClassifier):
             refine=self.refine,
             tol=self.tol,
             max_iter=self.max_iter,
-            deadline=None if self.max_time is None else time.time() + self.max_time,
+            deadline=None if self.max_time is None else time.perf_counter() + self.max_time,
             max_bytes=parse_bytes(self.memory),
             seed=draw_seed(self.random_state),
         )

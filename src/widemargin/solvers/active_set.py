@@ -96,8 +96,8 @@ def _finish(
     """Bring a solution to the precision of float64.
 
     Walks to the optimum of the free variables, the others at their bounds, until a bound is met;
-    once there, frees the worst violator. Every step is an exact line search, so the result is never
-    worse than the start.
+    once there, frees the worst violator. Every step is an exact line search: only rounding can make
+    the result worse than the start.
     """
     coef, size = coef.copy(), np.abs(K)
     slope, scale = K @ coef - y, 1.0 + float((size @ np.abs(coef)).max())

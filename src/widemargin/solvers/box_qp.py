@@ -113,6 +113,12 @@ class Limits:
     max_time: float | None = None
     cache_bytes: int = 1 << 30
 
+    def after(self, seconds: float) -> "Limits":
+        """The same with so much less time."""
+        if self.max_time is None:
+            return self
+        return replace(self, max_time=max(self.max_time - seconds, 0.0))
+
 
 def solve_box_qp(
     gram: Gram,

@@ -96,6 +96,5 @@ def solve_tasks(
 
 def _remaining(limits: Limits, seconds_used: float, gram: Gram) -> Limits:
     """Limits of one problem: what the cache of rows does not take is for the working matrix."""
-    left = None if limits.max_time is None else max(limits.max_time - seconds_used, 0.0)
     share = 2 if isinstance(gram, CachedGram) else 1
-    return replace(limits, max_time=left, cache_bytes=limits.cache_bytes // share)
+    return replace(limits.after(seconds_used), cache_bytes=limits.cache_bytes // share)

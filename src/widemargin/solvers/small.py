@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -50,13 +49,13 @@ def solve_exactly(
         task, used = tasks[t], time.perf_counter() - began
         results[t] = solve_small(
             K, task.y, task.upper, intercept=intercept, start=task.start,
-            limits=_shorten(limits, used),
+            limits=limits.after(used),
         )  # fmt: skip
         listen(t, _describe(results[t], time.perf_counter() - began))
     if large:
         solved = solve_tasks(
             kernel, points, [tasks[t] for t in large], workers, intercept=intercept,
-            limits=_shorten(limits, time.perf_counter() - began), seed=seed,
+            limits=limits.after(time.perf_counter() - began), seed=seed,
             callback=lambda t, progress: listen(large[t], progress),
         )  # fmt: skip
         results.update(zip(large, solved, strict=True))
@@ -82,12 +81,6 @@ def _exact_matrices(kernel: Kernel, X: Any, indices: list[Index]) -> Iterator[Fl
     for index in indices:
         at = np.searchsorted(rows, index)
         yield whole[np.ix_(at, at)]
-
-
-def _shorten(limits: Limits, seconds_used: float) -> Limits:
-    if limits.max_time is None:
-        return limits
-    return replace(limits, max_time=max(limits.max_time - seconds_used, 0.0))
 
 
 def _describe(result: Result, seconds: float) -> Progress:

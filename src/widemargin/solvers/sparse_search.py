@@ -188,7 +188,7 @@ class Selector:
         return all(machine.is_separated for machine in self.machines)
 
     def _is_late(self) -> bool:
-        return self.search.deadline is not None and time.time() > self.search.deadline
+        return self.search.deadline is not None and time.perf_counter() > self.search.deadline
 
     def _grow(self) -> tuple[list[Stage], str]:
         path: list[Stage] = []
