@@ -82,7 +82,7 @@ class Search:
     max_iter : int
         Most exchanges.
     deadline : float or None
-        Time at which to stop.
+        When to stop, by `time.perf_counter`.
     max_bytes : int
         Memory for kernel values.
     seed : int
