@@ -24,8 +24,8 @@ from widemargin import DCSVC, KernelSVC
 from widemargin.kernels import RBF, Kernel
 from widemargin.models.clustered import EarlyModel
 from widemargin.parallel import open_workers
-from widemargin.solvers.box_qp import Limits
 from widemargin.solvers.many import Task, solve_tasks
+from widemargin.solvers.optimum import Limits
 
 TITLE = "Divide and conquer: measurements"
 RESULTS = Path("benchmarks", "results", "divide.jsonl")

@@ -14,8 +14,9 @@ from widemargin.kernels import RBF, CallableKernel, Linear, Poly, Precomputed
 from widemargin.parallel import Workers, open_workers
 from widemargin.solvers import box_qp
 from widemargin.solvers.active_set import solve_small
-from widemargin.solvers.box_qp import Limits, solve_box_qp
+from widemargin.solvers.box_qp import solve_box_qp
 from widemargin.solvers.gram import CachedGram, Gram
+from widemargin.solvers.optimum import Limits
 
 ALONE = Workers(1, None)
 BOTH_DUALS = pytest.mark.parametrize("intercept", [True, False], ids=["intercept", "none"])

@@ -7,9 +7,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from tests.reference import kernels as formulas
 from tests.reference import svm_dual as reference
 from widemargin.kernels import RBF, Poly
-from widemargin.solvers.box_qp import Limits
 from widemargin.solvers.divide import Plan, solve_levels
 from widemargin.solvers.many import Task
+from widemargin.solvers.optimum import Limits
 
 PLAN = Plan(
     n_clusters=3, n_levels=2, stop_level=0, sample_size=80, adaptive=True, refine=True, n_jobs=1,

@@ -15,8 +15,8 @@ from widemargin.kernels import RBF
 from widemargin.parallel import Workers
 from widemargin.solvers import active_set, small
 from widemargin.solvers.active_set import solve_small
-from widemargin.solvers.box_qp import Limits
 from widemargin.solvers.many import Task
+from widemargin.solvers.optimum import Limits
 from widemargin.solvers.small import solve_exactly
 
 

@@ -6,6 +6,7 @@ The file is also the script that the test starts without the compiler.
 import os
 import subprocess
 import sys
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -22,8 +23,8 @@ from widemargin import (
     ProjectedSVC,
 )
 from widemargin.baselines import PWLSGDSVC, SIKMASVC, FastfoodSVC
-from widemargin.kernels import tiles_fast
-from widemargin.solvers import additive, box_qp, box_qp_fast, working
+from widemargin.kernels import base, tiles_fast
+from widemargin.solvers import additive, box_qp, box_qp_fast, gram, whole, working
 
 #: Tiles so small that thirty rows cross their borders; constants of compiled code cannot change.
 TINY_TILES = {
@@ -36,7 +37,12 @@ TINY_BLOCKS = {"BLOCK": 7, "SQUARE": 3}
 TINY_SIZES = {
     working: {"MAX_SIDE": 11, "PART": 5, "STRIP": 3},
     box_qp: {"MIN_SAMPLE": 8, "MAX_SAMPLE": 8},
+    whole: {"WHOLE_ROWS": 0},
+    gram: {"STRIP": 7},
+    base: {"SMALL_ROWS": 0},
 }
+#: Ways that few rows are solved otherwise.
+ROUTES = {"whole": (whole, {"WHOLE_ROWS": 100}), "small": (base, {"SMALL_ROWS": 100})}
 
 MODELS = {
     "dense": {"gamma": 0.5},
@@ -108,6 +114,11 @@ def fit_models():
         X = dense @ dense.T if name == "precomputed" else X
         model = KernelSVC(tol=1e-5, n_jobs=1, **params).fit(X, y)
         decisions[name] = model.decision_function(X)
+    for route, (module, sizes) in ROUTES.items():
+        for name in ("dense", "no intercept", "few moves"):
+            with mock.patch.multiple(module, **sizes):
+                model = KernelSVC(tol=1e-5, n_jobs=1, **MODELS[name]).fit(dense, y)
+            decisions[f"{name} {route}"] = model.decision_function(dense)
     for combine in ("early", "bcm"):
         model = DCSVC(
             tol=1e-5, n_jobs=1, gamma=0.5, n_clusters=3, n_levels=1, stop_level=1, combine=combine

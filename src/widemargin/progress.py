@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any, TextIO
 
-from widemargin.solvers.box_qp import Progress
 from widemargin.solvers.divide import LevelProgress
+from widemargin.solvers.optimum import Progress
 from widemargin.solvers.sparse_search import Stage
 
 #: Seconds between two updates of the line.

@@ -15,8 +15,9 @@ from tests.reference import svm_dual
 from widemargin.kernels import RBF
 from widemargin.parallel import open_workers
 from widemargin.solvers import box_qp
-from widemargin.solvers.box_qp import Limits, solve_box_qp
+from widemargin.solvers.box_qp import solve_box_qp
 from widemargin.solvers.gram import CachedGram, Gram
+from widemargin.solvers.optimum import Limits
 
 TOL = 1e-4
 #: Relative difference of objectives that solutions to `TOL` may have.

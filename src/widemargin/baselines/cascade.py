@@ -15,9 +15,9 @@ from widemargin.kernels import Index, Kernel, Points
 from widemargin.parallel import Workers, open_workers
 from widemargin.problem import Problem, Subproblem
 from widemargin.progress import show_problems
-from widemargin.solvers.box_qp import FloatArray, Limits, Result, optimum_of
 from widemargin.solvers.gram import Gram
 from widemargin.solvers.many import Task, solve_tasks
+from widemargin.solvers.optimum import FloatArray, Limits, Result, optimum_of
 from widemargin.validation import (
     check_choice,
     check_flag,

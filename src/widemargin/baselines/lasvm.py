@@ -21,7 +21,7 @@ from widemargin.parallel import open_workers
 from widemargin.problem import Problem, Subproblem, split_binary, split_one_vs_rest
 from widemargin.progress import show_passes
 from widemargin.solvers.active_set import solve_small
-from widemargin.solvers.box_qp import FloatArray, Limits
+from widemargin.solvers.optimum import FloatArray, Limits
 from widemargin.validation import (
     check_flag,
     check_integer,

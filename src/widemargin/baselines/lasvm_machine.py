@@ -22,7 +22,7 @@ from widemargin.baselines.lasvm_fast import (
 from widemargin.kernels import Index, Kernel, Points
 from widemargin.kernels.tiles_fast import store_columns
 from widemargin.parallel import Workers
-from widemargin.solvers.box_qp import FloatArray
+from widemargin.solvers.optimum import FloatArray
 
 #: Examples whose kernel values are computed together.
 BLOCK = 256

@@ -32,8 +32,8 @@ from widemargin.problem import (
     split_one_vs_rest,
 )
 from widemargin.solvers.active_set import solve_small
-from widemargin.solvers.box_qp import Limits, Result
 from widemargin.solvers.many import Task
+from widemargin.solvers.optimum import Limits, Result
 from widemargin.solvers.small import exact_matrix
 from widemargin.validation import (
     check_choice,

@@ -15,8 +15,8 @@ from widemargin.models.clustered import ClusterParts, Committee, CommitteeModel,
 from widemargin.parallel import open_workers
 from widemargin.problem import Problem, Subproblem
 from widemargin.progress import show_levels
-from widemargin.solvers.box_qp import Limits, Result
 from widemargin.solvers.divide import Level, LevelProgress, Plan, solve_levels
+from widemargin.solvers.optimum import Limits, Result
 from widemargin.validation import check_choice, check_integer, draw_seed
 
 #: Levels whose clusters would hold fewer points on average are left out.

@@ -14,7 +14,7 @@ from widemargin.models.libsvm_text import read_libsvm_model, write_libsvm_model
 from widemargin.parallel import open_workers
 from widemargin.problem import Problem, Subproblem
 from widemargin.progress import show_problems
-from widemargin.solvers.box_qp import Limits, Progress, Result
+from widemargin.solvers.optimum import Limits, Progress, Result
 from widemargin.solvers.small import solve_exactly
 from widemargin.validation import check_integer, draw_seed
 

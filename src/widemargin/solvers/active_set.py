@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-from widemargin.solvers.box_qp import (
+from widemargin.solvers.box_qp_fast import optimise_small
+from widemargin.solvers.optimum import (
     IDLE_SHARE,
     Limits,
     Result,
@@ -16,7 +17,6 @@ from widemargin.solvers.box_qp import (
     make_feasible,
     optimum_of,
 )
-from widemargin.solvers.box_qp_fast import optimise_small
 
 FloatArray = NDArray[np.float64]
 

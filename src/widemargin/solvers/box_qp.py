@@ -15,7 +15,7 @@ The plan, and why it is fast:
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +23,22 @@ from numpy.typing import NDArray
 from widemargin.kernels import Index
 from widemargin.solvers.box_qp_fast import optimise_pairs
 from widemargin.solvers.gram import Gram
+from widemargin.solvers.optimum import (
+    FloatArray,
+    Limits,
+    Pace,
+    Progress,
+    Result,
+    limit_reached,
+    make_feasible,
+    optimum_of,
+)
 from widemargin.solvers.working import WorkingMatrix
 
-FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
 #: Rows of the first sample: a quarter of all, within these bounds.
-MIN_SAMPLE, MAX_SAMPLE = 1000, 2000  # A problem up to the smaller is solved on its whole matrix.
+MIN_SAMPLE, MAX_SAMPLE = 1000, 2000
 #: A sample solved to `SAMPLE_TOL` grows by the factor `SAMPLE_GROWTH`.
 SAMPLE_GROWTH, SAMPLE_TOL = 4, 0.5
 #: A start is refined to this tolerance.
@@ -51,73 +60,6 @@ MAX_RESTS = 5
 CALL_ENTRIES = 300_000_000
 #: Pair moves per member after which a round ends in any case.
 ROUND_MOVES = 1000
-#: When so many rounds raise the total gain by no more than this share, the precision of the kernel
-#: values is exhausted.
-IDLE_ROUNDS, IDLE_SHARE = 20, 1e-10
-
-
-@dataclass(frozen=True)
-class Result:
-    """What the solver returns.
-
-    Attributes
-    ----------
-    coef : ndarray of shape (n,)
-        Signed dual variables ``y_i alpha_i``.
-    gradient : ndarray of shape (n,)
-        ``K coef - y``: decision value without intercept, minus label.
-    intercept : float
-        Zero when the problem has none.
-    objective : float
-        Dual objective ``0.5 alpha' Q alpha - sum(alpha)``.
-    duality_gap : float
-        Primal plus dual objective; zero at the optimum.
-    violation : float
-        Largest violation of the optimality conditions, as compared with ``tol``.
-    n_iter : int
-        Pair moves made.
-    stop_reason : str
-        ``"converged"``, ``"max_iter"``, ``"max_time"``, or ``"stalled"`` when ``tol`` is below what
-        float32 kernel values allow.
-    """
-
-    coef: FloatArray
-    gradient: FloatArray
-    intercept: float
-    objective: float
-    duality_gap: float
-    violation: float
-    n_iter: int
-    stop_reason: str
-
-
-@dataclass(frozen=True)
-class Progress:
-    """What a callback is told after every round."""
-
-    n_seen: int
-    n_total: int
-    n_working: int
-    n_support: int
-    violation: float
-    n_iter: int
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Limits:
-    """When to stop, and how much memory the working matrix may take."""
-
-    tol: float = 1e-3
-    max_iter: int = -1
-    max_time: float | None = None
-    cache_bytes: int = 1 << 30
-
-    def after(self, seconds: float) -> "Limits":
-        """The same with so much less time."""
-        if self.max_time is None:
-            return self
-        return replace(self, max_time=max(self.max_time - seconds, 0.0))
 
 
 def solve_box_qp(
@@ -179,7 +121,7 @@ def solve_box_qp(
 
 def _descend(state: "_State", limits: Limits, callback: Callable[[Progress], object] | None) -> str:
     began = time.perf_counter()
-    pace = _Pace()
+    pace = Pace()
     while True:
         violation = state.measure()
         at_target = violation < (limits.tol if state.sees_all else state.sample_tol)
@@ -203,38 +145,6 @@ def _descend(state: "_State", limits: Limits, callback: Callable[[Progress], obj
             return stop
 
 
-class _Pace:
-    """Tells progress from rounding: near the end a round may lose what another one gained."""
-
-    def __init__(self) -> None:
-        self._gained = 0.0
-        self.restart()
-
-    def restart(self) -> None:
-        """Begin to count anew."""
-        self._best, self._rounds_since_best = self._gained, 0
-
-    def record(self, gain: float) -> None:
-        """Take note of the decrease of the objective in one round."""
-        self._gained += gain
-        self._rounds_since_best += 1
-        if self._gained > self._best + IDLE_SHARE * abs(self._best):
-            self.restart()
-
-    def is_lost(self) -> bool:
-        """Whether many rounds have gained next to nothing beyond the best there was."""
-        return self._rounds_since_best >= IDLE_ROUNDS
-
-
-def limit_reached(n_moves: int, seconds: float, limits: Limits) -> str | None:
-    """The limit that ends a descent, if any."""
-    if 0 <= limits.max_iter <= n_moves:
-        return "max_iter"
-    if limits.max_time is not None and seconds >= limits.max_time:
-        return "max_time"
-    return None
-
-
 class _State:
     """Variables of the descent. ``active`` points have an up-to-date gradient, others a stale one."""
 
@@ -255,11 +165,10 @@ class _State:
         self.upper = np.where(y > 0, upper, 0.0)
         self.diag = gram.diag.astype(np.float32)
         self.working = WorkingMatrix(gram, limits.cache_bytes)
-        self.fits_one_sample = self.n <= min(MIN_SAMPLE, self.working.max_members)
         self.n_iter = 0
         self.rests_left = MAX_RESTS
         self.gradient = -y
-        self.order = np.arange(self.n) if self.fits_one_sample else _sample_order(y, seed)
+        self.order = _sample_order(y, seed)
         self.first_sample = min(max(self.n // 4, MIN_SAMPLE), MAX_SAMPLE)
         self.sample_tol = max(limits.tol, SAMPLE_TOL)
         if start is None:
@@ -364,8 +273,6 @@ class _State:
 
     def _choose_members(self, score: FloatArray) -> BoolArray:
         """Mark the free variables, members that nearly violate, and the worst other violators."""
-        if self.fits_one_sample:
-            return self._mark(self.active)
         inside = self._mark(self.working.members)[self.active]
         chosen = (self.rises & self.falls) | (inside & (score > -KEEP_MARGIN * self.violation))
         others = np.flatnonzero((score > 0) & ~chosen)
@@ -388,8 +295,7 @@ class _State:
     def _optimise(self, members: Index, spare_moves: float, deadline: float | None) -> FloatArray:
         """Coefficients of the members after a round on the working matrix."""
         coef = self.coef[members]
-        share = 0.0 if self.fits_one_sample else ROUND_SHARE
-        tol = np.float32(max(0.5 * self.tol, share * self.violation))
+        tol = np.float32(max(0.5 * self.tol, ROUND_SHARE * self.violation))
         lower, upper, diag = self.lower[members], self.upper[members], self.diag[members]
         gradient = self.gradient[members].astype(np.float32)
         call_moves = max(1, CALL_ENTRIES // len(members))
@@ -438,35 +344,6 @@ class _State:
         return mask
 
 
-def optimum_of(
-    coef: FloatArray, gradient: FloatArray, y: FloatArray, upper: FloatArray, intercept: bool
-) -> Result:
-    """Intercept, objective and duality gap that go with dual variables and their gradient."""
-    rises = np.where(y > 0, coef < upper, coef < 0)
-    falls = np.where(y > 0, coef > 0, coef > -upper)
-    low = float(np.min(gradient, where=rises, initial=np.inf))
-    high = float(np.max(gradient, where=falls, initial=-np.inf))
-    offset = 0.0
-    if intercept:
-        free = rises & falls
-        offset = float(gradient[free].mean()) if free.any() else _finite_mean(low, high)
-    else:
-        low, high = min(low, 0.0), max(high, 0.0)
-    quadratic = float(coef @ (gradient + y))
-    linear = float(y @ coef)
-    loss = float(upper @ np.maximum(-y * (gradient - offset), 0.0))
-    return Result(
-        coef=coef,
-        gradient=gradient,
-        intercept=-offset,
-        objective=0.5 * quadratic - linear,
-        duality_gap=quadratic - linear + loss,
-        violation=max(high - low, 0.0),
-        n_iter=0,
-        stop_reason="converged",
-    )
-
-
 def _finite_mean(low: float, high: float) -> float:
     """Middle of an interval one end of which may be infinite."""
     ends = [end for end in (low, high) if np.isfinite(end)]
@@ -489,17 +366,3 @@ def _sample_order(y: FloatArray, seed: int) -> Index:
         # The fraction breaks ties between classes; small, so that a lone point still comes first.
         rank[side] = (rng.permutation(count) + 1e-3 * rng.random(count)) / max(count, 1)
     return np.argsort(rank)
-
-
-def make_feasible(
-    start: FloatArray, lower: FloatArray, upper: FloatArray, intercept: bool
-) -> FloatArray:
-    """Nearest simple feasible point: cut at the bounds, then scale the heavier class down."""
-    coef = np.clip(start, lower, upper)
-    if intercept:
-        positive, negative = coef[coef > 0].sum(), -coef[coef < 0].sum()
-        heavier, lighter = max(positive, negative), min(positive, negative)
-        # A difference by rounding must not move variables off their bounds.
-        if heavier - lighter > 1e-12 * heavier:
-            coef[coef > 0 if positive > negative else coef < 0] *= lighter / heavier
-    return coef

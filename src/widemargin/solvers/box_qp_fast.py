@@ -438,6 +438,73 @@ def store_square(block, first, tiles):
 
 
 @jit
+def descend_whole(tied, tiles, diag, y, lower, upper, tol, max_updates, gradient, coef):
+    """`optimise_pairs` on a matrix of one tile; the gradient is summed in float64 before and after.
+
+    Returns the number of moves.
+    """
+    multiply_whole(tiles, y, coef, gradient)
+    rounded = gradient.astype(np.float32)
+    n_updates, _ = optimise_pairs(tied, tiles, diag, lower, upper, tol, max_updates, rounded, coef)
+    multiply_whole(tiles, y, coef, gradient)
+    return n_updates
+
+
+@jit
+def multiply_whole(tiles, y, coef, out):
+    """``out = K @ coef - y`` for a matrix of one tile."""
+    for k in range(y.size):
+        out[k] = -y[k]
+    support = np.flatnonzero(coef)
+    add_matvec(tiles, support, coef[support], 0, y.size, out)
+
+
+@jit
+def judge_solution(tied, y, upper, gradient, coef):
+    """Offset of the decision function, largest violation, ``b'Kb``, and the loss of all points."""
+    low, high, n_free, free_sum, quadratic = _HUGE, -_HUGE, 0, 0.0, 0.0
+    for k in range(y.size):
+        rises = coef[k] < upper[k] if y[k] > 0 else coef[k] < 0.0
+        falls = coef[k] > 0.0 if y[k] > 0 else coef[k] > -upper[k]
+        if rises:
+            low = min(low, gradient[k])
+        if falls:
+            high = max(high, gradient[k])
+        if rises and falls:
+            n_free += 1
+            free_sum += gradient[k]
+        quadratic += coef[k] * (gradient[k] + y[k])
+    offset = 0.0
+    if not tied:
+        low, high = min(low, 0.0), max(high, 0.0)
+    elif n_free > 0:
+        offset = free_sum / n_free
+    elif low < _HUGE and high > -_HUGE:
+        offset = 0.5 * (low + high)
+    elif low < _HUGE:
+        offset = low
+    elif high > -_HUGE:
+        offset = high
+    loss = 0.0
+    for k in range(y.size):
+        loss += upper[k] * max(-y[k] * (gradient[k] - offset), 0.0)
+    return offset, high - low, quadratic, loss
+
+
+@jit
+def mirror_lower(diag, K):
+    """Write the lower half of a square matrix to the upper, and the diagonal."""
+    n = K.shape[0]
+    for r0 in range(0, n, SQUARE):
+        for k0 in range(r0, n, SQUARE):
+            for r in range(r0, min(r0 + SQUARE, n)):
+                for k in range(max(k0, r + 1), min(k0 + SQUARE, n)):
+                    K[r, k] = K[k, r]
+    for k in range(n):
+        K[k, k] = diag[k]
+
+
+@jit
 def store_rectangle(block, first_row, first_col, tiles):
     """`store_block` for adjacent columns that all come after the rows: everything is written."""
     side = tiles.shape[2]

@@ -1,8 +1,12 @@
 """Clusters solved one by one or side by side: in threads, in processes, or on other machines."""
 
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from queue import SimpleQueue
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -11,12 +15,12 @@ from joblib.parallel import ThreadingBackend, get_active_backend
 
 from widemargin.kernels import Index, Kernel, Precomputed
 from widemargin.memory import Buffers
-from widemargin.parallel import open_workers
-from widemargin.solvers.box_qp import FloatArray, Limits, Result
-from widemargin.solvers.many import Task, solve_tasks
+from widemargin.parallel import open_workers, single_blas
+from widemargin.solvers.many import SolveInterruptedError, Task, solve_tasks
+from widemargin.solvers.optimum import FloatArray, Limits, Progress, Result
 
-#: Mean size of clusters from which threads pay.
-THREAD_ROWS = 1000
+#: Jobs made ahead for each thread: enough that none waits, few because each holds a copy of its data.
+AHEAD = 3
 
 
 @dataclass(frozen=True)
@@ -52,14 +56,52 @@ def run_jobs(
     """
     backend, _ = get_active_backend(prefer="threads")
     n_workers = _count_workers(n_jobs)
-    # Threads wait for the interpreter most of the time when clusters are small.
-    is_slow = isinstance(backend, ThreadingBackend) and sizes.mean() < THREAD_ROWS
-    if is_slow or n_workers == 1 or len(sizes) < 2 * n_workers:
+    if n_workers == 1 or len(sizes) < 2 * n_workers:
         for job in jobs:
-            yield solve_job(job, cache_bytes, 1 if is_slow else n_workers, buffers)
+            yield solve_job(job, cache_bytes, n_workers, buffers)
         return
-    parallel = Parallel(n_jobs=n_workers, prefer="threads", return_as="generator")
-    yield from parallel(delayed(solve_job)(job, cache_bytes // n_workers, 1) for job in jobs)
+    share = cache_bytes // n_workers
+    if isinstance(backend, ThreadingBackend):
+        yield from _run_in_threads(jobs, n_workers, share)
+    else:
+        parallel = Parallel(n_jobs=n_workers, return_as="generator")
+        yield from parallel(delayed(solve_job)(job, share, 1) for job in jobs)
+
+
+def _run_in_threads(
+    jobs: Iterator[Job], n_threads: int, cache_bytes: int
+) -> Iterator[list[Result]]:
+    """Results in the order of the jobs. Each thread keeps its buffers, unlike one of joblib's."""
+    spare: SimpleQueue[Buffers] = SimpleQueue()
+    stop = Event()
+
+    def give_up(*_: object) -> None:
+        if stop.is_set():
+            raise SolveInterruptedError
+
+    def solve(job: Job) -> list[Result]:
+        buffers = spare.get()
+        try:
+            return solve_job(job, cache_bytes, 1, buffers, give_up)
+        finally:
+            spare.put(buffers)
+
+    for _ in range(n_threads):
+        spare.put(Buffers())
+    running: deque[Future[list[Result]]] = deque()
+    with single_blas, ThreadPoolExecutor(n_threads, thread_name_prefix="widemargin") as pool:
+        try:
+            for job in jobs:
+                running.append(pool.submit(solve, job))
+                if len(running) == AHEAD * n_threads:
+                    yield running.popleft().result()
+            while running:
+                yield running.popleft().result()
+        finally:
+            # After an error or Ctrl-C: the pool waits for what its threads have begun.
+            stop.set()
+            for future in running:
+                future.cancel()
 
 
 def _count_workers(n_jobs: int | None) -> int:
@@ -71,7 +113,11 @@ def _count_workers(n_jobs: int | None) -> int:
 
 
 def solve_job(
-    job: Job, cache_bytes: int, n_threads: int, buffers: Buffers | None = None
+    job: Job,
+    cache_bytes: int,
+    n_threads: int,
+    buffers: Buffers | None = None,
+    callback: Callable[[int, Progress], object] | None = None,
 ) -> list[Result]:
     """Solutions of the binary problems of one cluster; runs in any thread, process or machine."""
     open_tasks = [task for task in job.tasks if _is_open(task.y, job.intercept)]
@@ -88,6 +134,7 @@ def solve_job(
                     intercept=job.intercept,
                     limits=limits,
                     seed=job.seed,
+                    callback=callback,
                     buffers=buffers,
                 )
             )

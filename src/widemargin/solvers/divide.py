@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from widemargin.kernels import Index, Kernel, Points
 from widemargin.memory import Buffers
 from widemargin.parallel import open_workers
-from widemargin.solvers.box_qp import FloatArray, Limits, Progress, Result
 from widemargin.solvers.clusters import Job, limit_time, run_jobs, take_points
 from widemargin.solvers.many import Task, solve_tasks
+from widemargin.solvers.optimum import FloatArray, Limits, Progress, Result
 from widemargin.solvers.partition import Partition, divide_points, split_by_group
 
 

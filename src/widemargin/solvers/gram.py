@@ -14,14 +14,15 @@ from widemargin.kernels.tiles_fast import (
 )
 from widemargin.memory import Buffers
 from widemargin.parallel import Workers
+from widemargin.solvers.box_qp_fast import mirror_lower
 
 FloatArray = NDArray[np.float64]
 
 #: Values per point from which kernel rows are kept. An estimate from the cost of an entry and of
 #: touching memory: 12 to 22 values computed anew, 150 kept; nothing between was tried.
 CACHE_ENTRIES = 64
-#: Columns of kept rows that are computed at a time.
-PART = 1024
+#: Columns of kept rows, and rows of a whole matrix, that are computed at a time.
+PART, STRIP = 1024, 256
 
 
 class Gram:
@@ -41,6 +42,7 @@ class Gram:
         self.buffers = Buffers() if buffers is None else buffers
         self.index = np.arange(len(points)) if index is None else index
         self.diag = kernel.diag(points)[self.index]
+        self._whole: NDArray[np.float32] | None = None
 
     def __len__(self) -> int:
         return len(self.index)
@@ -57,6 +59,25 @@ class Gram:
             self.points, self.index[rows], self.points, self.index[cols], coef.reshape(-1, 1),
             out.reshape(-1, 1), self.workers,
         )  # fmt: skip
+
+    def whole(self) -> NDArray[np.float32]:
+        """All of the matrix, computed once, as the only one of the tiles that `optimise_pairs` takes.
+
+        For problems of few points: the lower half is computed, the upper is its mirror image.
+        """
+        if self._whole is None:
+            n, alone = len(self), Workers(1, None)
+            tiles, everyone = self.buffers.take("working", 1, n, n), np.arange(n)
+
+            def fill_strips(first: int, last: int) -> None:
+                for begin in range(first, last, STRIP):
+                    end = min(begin + STRIP, last)
+                    self.block(everyone[begin:end], everyone[:end], tiles[0, begin:end], alone)
+
+            self.workers.run(n, fill_strips, grain=STRIP)
+            mirror_lower(self.diag, tiles[0])
+            self._whole = tiles
+        return self._whole
 
 
 class CachedGram(Gram):

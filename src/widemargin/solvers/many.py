@@ -9,8 +9,10 @@ from threading import Lock
 from widemargin.kernels import Index, Kernel, Points
 from widemargin.memory import Buffers
 from widemargin.parallel import Workers
-from widemargin.solvers.box_qp import FloatArray, Limits, Progress, Result, solve_box_qp
+from widemargin.solvers.box_qp import solve_box_qp
 from widemargin.solvers.gram import CachedGram, Gram, make_grams
+from widemargin.solvers.optimum import FloatArray, Limits, Progress, Result
+from widemargin.solvers.whole import fits_whole, solve_whole
 
 #: Problems per thread from which each thread solves problems of its own.
 SIDE_BY_SIDE = 2
@@ -75,17 +77,17 @@ def solve_tasks(
         mine = None if side_by_side else buffers
         grams = make_grams(kernel, points, helpers, indices, limits.cache_bytes // 2, mine)
         for t, gram in zip(range(first, last), grams, strict=True):
-            results[t] = solve_box_qp(
-                gram,
-                tasks[t].y,
-                tasks[t].upper,
-                intercept=intercept,
-                limits=_remaining(limits, time.perf_counter() - began, gram),
-                start=tasks[t].start,
-                refine=tasks[t].refine,
-                seed=seed,
-                callback=partial(listen, t),
-            )
+            task, left = tasks[t], _remaining(limits, time.perf_counter() - began, gram)
+            if fits_whole(len(gram), left):
+                results[t] = solve_whole(
+                    gram, task.y, task.upper, intercept=intercept, limits=left,
+                    start=task.start, callback=partial(listen, t),
+                )  # fmt: skip
+            else:
+                results[t] = solve_box_qp(
+                    gram, task.y, task.upper, intercept=intercept, limits=left,
+                    start=task.start, refine=task.refine, seed=seed, callback=partial(listen, t),
+                )  # fmt: skip
 
     if side_by_side:
         workers.run(len(tasks), solve_some, grain=1)

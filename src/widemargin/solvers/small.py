@@ -9,8 +9,8 @@ import numpy as np
 from widemargin.kernels import Index, Kernel, Points, Precomputed, is_small
 from widemargin.parallel import Workers
 from widemargin.solvers.active_set import solve_small
-from widemargin.solvers.box_qp import FloatArray, Limits, Progress, Result
 from widemargin.solvers.many import Task, solve_tasks
+from widemargin.solvers.optimum import FloatArray, Limits, Progress, Result
 
 #: Most rows of which small problems share one kernel matrix, and most values of these rows.
 SHARED_ROWS, SHARED_VALUES = 2000, 10**7

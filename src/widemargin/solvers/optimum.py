@@ -1,0 +1,142 @@
+"""What the solvers of the dual share: limits, results, and how a solution is judged."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from widemargin.solvers.box_qp_fast import judge_solution
+
+FloatArray = NDArray[np.float64]
+
+#: When so many rounds raise the total gain by no more than this share, the precision of the kernel
+#: values is exhausted.
+IDLE_ROUNDS, IDLE_SHARE = 20, 1e-10
+
+
+@dataclass(frozen=True)
+class Result:
+    """What the solver returns.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n,)
+        Signed dual variables ``y_i alpha_i``.
+    gradient : ndarray of shape (n,)
+        ``K coef - y``: decision value without intercept, minus label.
+    intercept : float
+        Zero when the problem has none.
+    objective : float
+        Dual objective ``0.5 alpha' Q alpha - sum(alpha)``.
+    duality_gap : float
+        Primal plus dual objective; zero at the optimum.
+    violation : float
+        Largest violation of the optimality conditions, as compared with ``tol``.
+    n_iter : int
+        Pair moves made.
+    stop_reason : str
+        ``"converged"``, ``"max_iter"``, ``"max_time"``, or ``"stalled"`` when ``tol`` is below what
+        float32 kernel values allow.
+    """
+
+    coef: FloatArray
+    gradient: FloatArray
+    intercept: float
+    objective: float
+    duality_gap: float
+    violation: float
+    n_iter: int
+    stop_reason: str
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a callback is told after every round."""
+
+    n_seen: int
+    n_total: int
+    n_working: int
+    n_support: int
+    violation: float
+    n_iter: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to stop, and how much memory the working matrix may take."""
+
+    tol: float = 1e-3
+    max_iter: int = -1
+    max_time: float | None = None
+    cache_bytes: int = 1 << 30
+
+    def after(self, seconds: float) -> "Limits":
+        """The same with so much less time."""
+        if self.max_time is None:
+            return self
+        return replace(self, max_time=max(self.max_time - seconds, 0.0))
+
+
+class Pace:
+    """Tells progress from rounding: near the end a round may lose what another one gained."""
+
+    def __init__(self) -> None:
+        self._gained = 0.0
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin to count anew."""
+        self._best, self._rounds_since_best = self._gained, 0
+
+    def record(self, gain: float) -> None:
+        """Take note of the decrease of the objective in one round."""
+        self._gained += gain
+        self._rounds_since_best += 1
+        if self._gained > self._best + IDLE_SHARE * abs(self._best):
+            self.restart()
+
+    def is_lost(self) -> bool:
+        """Whether many rounds have gained next to nothing beyond the best there was."""
+        return self._rounds_since_best >= IDLE_ROUNDS
+
+
+def limit_reached(n_moves: int, seconds: float, limits: Limits) -> str | None:
+    """The limit that ends a descent, if any."""
+    if 0 <= limits.max_iter <= n_moves:
+        return "max_iter"
+    if limits.max_time is not None and seconds >= limits.max_time:
+        return "max_time"
+    return None
+
+
+def optimum_of(
+    coef: FloatArray, gradient: FloatArray, y: FloatArray, upper: FloatArray, intercept: bool
+) -> Result:
+    """Intercept, objective and duality gap that go with dual variables and their gradient."""
+    offset, violation, quadratic, loss = judge_solution(intercept, y, upper, gradient, coef)
+    linear = float(y @ coef)
+    return Result(
+        coef=coef,
+        gradient=gradient,
+        intercept=-offset,
+        objective=0.5 * quadratic - linear,
+        duality_gap=quadratic - linear + loss,
+        violation=max(violation, 0.0),
+        n_iter=0,
+        stop_reason="converged",
+    )
+
+
+def make_feasible(
+    start: FloatArray, lower: FloatArray, upper: FloatArray, intercept: bool
+) -> FloatArray:
+    """Nearest simple feasible point: cut at the bounds, then scale the heavier class down."""
+    coef = np.clip(start, lower, upper)
+    if intercept:
+        positive, negative = coef[coef > 0].sum(), -coef[coef < 0].sum()
+        heavier, lighter = max(positive, negative), min(positive, negative)
+        # A difference by rounding must not move variables off their bounds.
+        if heavier - lighter > 1e-12 * heavier:
+            coef[coef > 0 if positive > negative else coef < 0] *= lighter / heavier
+    return coef

@@ -1,0 +1,119 @@
+"""Problems solved on their whole kernel matrix, against the solver with working sets and LIBSVM."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.svm import SVC
+
+from tests.reference import kernels as formulas
+from tests.reference import svm_dual
+from widemargin.kernels import RBF, Linear
+from widemargin.parallel import open_workers
+from widemargin.solvers.box_qp import solve_box_qp
+from widemargin.solvers.gram import CachedGram, Gram
+from widemargin.solvers.optimum import Limits
+from widemargin.solvers.whole import fits_whole, solve_whole
+
+KERNEL = RBF(0.5)
+
+
+def draw(n=300, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    y = np.where(X[:, 0] + 0.5 * rng.normal(size=n) > 0, 1.0, -1.0)
+    return X, y, rng.uniform(0.5, 5.0, n)
+
+
+def solve(solver, X, y, upper, *, n_threads=1, kernel=KERNEL, make_gram=Gram, **options):
+    limits = Limits(**{"tol": 1e-4, **options.pop("limits", {})})
+    with open_workers(n_threads) as workers:
+        gram = make_gram(kernel, kernel.prepare(X), workers)
+        return solver(gram, y, upper, limits=limits, **options)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("seed", range(3))
+def test_same_optimum_as_with_working_sets(seed, intercept):
+    X, y, upper = draw(seed=seed)
+    ours = solve(solve_whole, X, y, upper, intercept=intercept)
+    theirs = solve(solve_box_qp, X, y, upper, intercept=intercept)
+    K = formulas.rbf(X, gamma=0.5)
+    assert ours.stop_reason == "converged"
+    assert_allclose(ours.objective, theirs.objective, rtol=1e-6)
+    assert_allclose(ours.objective, svm_dual.objective(K, y, ours.coef), rtol=1e-5)
+    assert_allclose(ours.intercept, theirs.intercept, atol=1e-3)
+    gap = svm_dual.duality_gap(K, y, upper, ours.coef, ours.intercept)
+    assert_allclose(ours.duality_gap, gap, atol=1e-5 * upper.sum())
+    assert svm_dual.violation(K, y, upper, ours.coef, intercept) < 2e-4
+
+
+def test_same_decisions_as_libsvm():
+    X, y, upper = draw()
+    ours = solve(solve_whole, X, y, upper, intercept=True)
+    theirs = SVC(gamma=0.5, C=1.0, tol=1e-4).fit(X, y, sample_weight=upper)
+    assert_allclose(
+        ours.gradient + y + ours.intercept, theirs.decision_function(X), rtol=0, atol=1e-3
+    )
+
+
+def test_threads_and_kept_rows_change_nothing():
+    X, y, upper = draw(700)
+    one = solve(solve_whole, X, y, upper, intercept=True)
+    three = solve(solve_whole, X, y, upper, intercept=True, n_threads=3)
+    assert_array_equal(three.coef, one.coef)
+    kept = solve(
+        solve_whole, X, y, upper, intercept=True,
+        make_gram=lambda *args: CachedGram(*args, max_bytes=10**6),
+    )  # fmt: skip
+    assert_array_equal(kept.coef, one.coef)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_start_at_the_optimum_needs_no_moves(intercept):
+    X, y, upper = draw()
+    found = solve(solve_whole, X, y, upper, intercept=intercept, limits={"tol": 1e-5})
+    again = solve(solve_whole, X, y, upper, intercept=intercept, start=found.coef)
+    assert again.n_iter == 0
+    assert again.stop_reason == "converged"
+
+
+def test_moves_are_limited():
+    X, y, upper = draw()
+    for max_iter in (0, 1, 10):
+        found = solve(solve_whole, X, y, upper, intercept=True, limits={"max_iter": max_iter})
+        assert found.n_iter == max_iter
+        assert found.stop_reason == "max_iter"
+
+
+def test_a_few_moves_when_time_is_up():
+    X, y, upper = draw()
+    found = solve(solve_whole, X, y, upper, intercept=True, limits={"max_time": 0.0, "tol": 1e-9})
+    assert 0 < found.n_iter <= len(y)
+    assert found.stop_reason == "max_time"
+
+
+def test_many_short_calls_reach_the_same_optimum(monkeypatch):
+    X, y, upper = draw()
+    heard = []
+    monkeypatch.setattr("widemargin.solvers.whole.CALL_ENTRIES", 20 * len(y))
+    found = solve(solve_whole, X, y, upper, intercept=True, callback=heard.append)
+    assert len(heard) > 5
+    assert [p.n_iter for p in heard] == sorted({p.n_iter for p in heard})
+    assert heard[-1].n_iter == found.n_iter
+    assert found.stop_reason == "converged"
+
+
+def test_a_tolerance_beyond_precision_ends():
+    X, y, _ = draw()
+    found = solve(
+        solve_whole, 1e3 * X, y, np.full(len(y), 1e3), intercept=True, kernel=Linear(),
+        limits={"tol": 1e-12, "max_iter": 10**6},
+    )  # fmt: skip
+    assert found.stop_reason in ("stalled", "max_iter")
+    assert np.isfinite(found.objective)
+
+
+def test_what_fits():
+    assert fits_whole(1000, Limits())
+    assert not fits_whole(1001, Limits())
+    assert not fits_whole(1000, Limits(cache_bytes=10**6))
