@@ -117,9 +117,16 @@ def finish_row(finish, coef0, degree, sums, norm_a, norms_b, out):
 
 
 @jit
+def copy_row(row, out):
+    # Assigning whole rows compiles for seconds, most of them for a message about shapes.
+    for c in range(row.size):
+        out[c] = row[c]
+
+
+@jit
 def gather_rows(values, index, out):
     for r in range(index.size):
-        out[r] = values[index[r]]
+        copy_row(values[index[r]], out[r])
 
 
 @jit
@@ -382,14 +389,15 @@ def sparse_tiles(
             for r in range(r0, r1):
                 row = rows[r]
                 first, last = a_indptr[row], a_indptr[row + 1]
+                count, entries = last - first, a_data[first:last]
                 if has_all:
                     locate_entries(a_indices[first:last], width, starts)
-                    sum_row(op, power, a_data[first:last], starts[: last - first], dense, sums)
                 else:
                     count = select_entries(
                         a_data, a_indices, first, last, place, width, values, starts
                     )
-                    sum_row(op, power, values[:count], starts[:count], dense, sums)
+                    entries = values[:count]
+                sum_row(op, power, entries, starts[:count], dense, sums)
                 if n_products == 0:
                     target = block[r][c0:c1]
                 else:

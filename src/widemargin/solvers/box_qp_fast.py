@@ -8,6 +8,8 @@ integers does, so values are compared through integers that sort like the floats
 import numpy as np
 from numba import njit
 
+from widemargin.kernels.tiles_fast import copy_row
+
 BLOCK = 256
 SQUARE = 32
 _BLOCKED = np.float32(1e30)  # Added to the gradient of a variable that cannot move that way.
@@ -429,34 +431,12 @@ def store_square(block, first, tiles):
     side = tiles.shape[2]
     tile, at, n = tiles[tile_of(first // side, first // side)], first % side, block.shape[0]
     for r in range(n):
-        tile[at + r, at + r : at + n] = block[r, r:]
+        copy_row(block[r, r:], tile[at + r, at + r : at + n])
     for r0 in range(0, n, SQUARE):
         for k0 in range(r0, n, SQUARE):
             for k in range(k0, min(k0 + SQUARE, n)):
                 for r in range(r0, min(r0 + SQUARE, k)):
                     tile[at + k, at + r] = block[r, k]
-
-
-@jit
-def descend_whole(tied, tiles, diag, y, lower, upper, tol, max_updates, gradient, coef):
-    """`optimise_pairs` on a matrix of one tile; the gradient is summed in float64 before and after.
-
-    Returns the number of moves.
-    """
-    multiply_whole(tiles, y, coef, gradient)
-    rounded = gradient.astype(np.float32)
-    n_updates, _ = optimise_pairs(tied, tiles, diag, lower, upper, tol, max_updates, rounded, coef)
-    multiply_whole(tiles, y, coef, gradient)
-    return n_updates
-
-
-@jit
-def multiply_whole(tiles, y, coef, out):
-    """``out = K @ coef - y`` for a matrix of one tile."""
-    for k in range(y.size):
-        out[k] = -y[k]
-    support = np.flatnonzero(coef)
-    add_matvec(tiles, support, coef[support], 0, y.size, out)
 
 
 @jit
@@ -513,7 +493,7 @@ def store_rectangle(block, first_row, first_col, tiles):
     n_rows, n_cols = block.shape
     across, down = tiles[tile_of(tile_row, tile_col)], tiles[tile_of(tile_col, tile_row)]
     for r in range(n_rows):
-        across[row + r, col : col + n_cols] = block[r]
+        copy_row(block[r], across[row + r, col : col + n_cols])
     # In squares, so that the lines they touch stay in cache.
     for k0 in range(0, n_cols, SQUARE):
         for r0 in range(0, n_rows, SQUARE):

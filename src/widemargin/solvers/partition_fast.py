@@ -3,6 +3,8 @@
 import numpy as np
 from numba import njit
 
+from widemargin.kernels.tiles_fast import copy_row
+
 # Inlined by the compiler always: else a process that compiles could run another copy of a function,
 # optimised in another way, than one that loads the code from the cache, and round differently.
 jit = njit(cache=True, nogil=True, fastmath=True, error_model="numpy", forceinline=True)
@@ -84,15 +86,17 @@ def improve_groups(K, groups, n_groups, on_sphere, max_rounds):
         for i in range(n):
             squared_norms[groups[i]] += sums[groups[i], i]
         best[:] = np.inf
-        nearest[:] = groups
+        copy_row(groups, nearest)
         for g in range(n_groups):
             if sizes[g] > 0:
                 norm = squared_norms[g] / np.float64(sizes[g]) ** 2
                 measure_group(sums[g], np.float64(sizes[g]), norm, on_sphere, distances)
                 take_nearer(distances, g, best, nearest)
-        spread = best.sum()
-        n_moved = np.count_nonzero(nearest != groups)
-        groups[:] = nearest
+        spread, n_moved = 0.0, 0
+        for i in range(n):
+            spread += best[i]
+            n_moved += nearest[i] != groups[i]
+            groups[i] = nearest[i]
         if n_moved == 0:
             break
     return spread

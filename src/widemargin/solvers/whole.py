@@ -5,8 +5,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from widemargin.solvers.box_qp_fast import descend_whole
+from widemargin.solvers.box_qp_fast import add_matvec, optimise_pairs
 from widemargin.solvers.gram import Gram
 from widemargin.solvers.optimum import (
     FloatArray,
@@ -49,7 +50,8 @@ def solve_whole(
     n, diag, tol = len(gram), gram.diag.astype(np.float32), np.float32(0.5 * limits.tol)
     lower, high = np.where(y > 0, 0.0, -upper), np.where(y > 0, upper, 0.0)
     coef = np.zeros(n) if start is None else make_feasible(start, lower, high, intercept)
-    gradient, tiles = np.empty(n), gram.whole()
+    tiles = gram.whole()
+    gradient = _multiply(tiles, coef, y)
     pace, n_moves, objective = Pace(), 0, 0.0
     while True:
         # A few moves even when time is up from the beginning: a poor model is better than none.
@@ -57,7 +59,10 @@ def solve_whole(
         most = CALL_ENTRIES // n if in_time else n
         if limits.max_iter >= 0:
             most = min(most, limits.max_iter - n_moves)
-        n_moves += descend_whole(intercept, tiles, diag, y, lower, high, tol, most, gradient, coef)
+        rounded = gradient.astype(np.float32)
+        n_made, _ = optimise_pairs(intercept, tiles, diag, lower, high, tol, most, rounded, coef)
+        n_moves += n_made
+        gradient = _multiply(tiles, coef, y)
         found = optimum_of(coef, gradient, y, upper, intercept)
         seconds = time.perf_counter() - began
         if callback is not None:
@@ -72,3 +77,10 @@ def solve_whole(
             reason = "stalled"
         if reason is not None:
             return replace(found, n_iter=n_moves, stop_reason=reason)
+
+
+def _multiply(tiles: NDArray[np.float32], coef: FloatArray, y: FloatArray) -> FloatArray:
+    """``K @ coef - y``, summed in float64."""
+    out, support = -y, np.flatnonzero(coef)
+    add_matvec(tiles, support, coef[support], 0, len(y), out)
+    return out
