@@ -70,8 +70,10 @@ class SummedKernel(Kernel):
         return values * self.form.scale
 
     def prepare(self, X: Any, like: Points | None = None) -> Points:
-        center = self._center(X) if like is None else like.center
         as_sparse = self._prefers_sparse(X) if like is None else sparse.issparse(like.values)
+        if as_sparse and not sparse.issparse(X):
+            X = _compress(X)
+        center = self._center(X, as_sparse) if like is None else like.center
         dtype = self._dtype(X, center) if like is None else like.values.dtype
         values: Any = (
             self._sparse_values(X, dtype) if as_sparse else self._dense_values(X, center, dtype)
@@ -162,9 +164,9 @@ class SummedKernel(Kernel):
             return bool(X.nnz <= DENSE_AS_SMALL * X.shape[0] * X.shape[1])
         return bool(np.count_nonzero(X) <= SPARSE_DENSITY * X.size)
 
-    def _center(self, X: Any) -> NDArray[np.float64] | None:
+    def _center(self, X: Any, as_sparse: bool) -> NDArray[np.float64] | None:
         """Mean of dense rows for a radial kernel: smaller norms, less cancellation."""
-        if not self.form.is_radial or self._prefers_sparse(X):
+        if not self.form.is_radial or as_sparse:
             return None
         return np.asarray(X.mean(axis=0), np.float64).ravel()
 
@@ -197,7 +199,6 @@ class SummedKernel(Kernel):
         return values
 
     def _sparse_values(self, X: Any, dtype: type) -> Any:
-        X = X if sparse.issparse(X) else _compress(X)
         data: NDArray[Any] = self.transform(X.data.astype(np.float64)).astype(dtype)
         values = sparse.csr_matrix((data, X.indices, X.indptr), shape=X.shape, copy=True)
         # The loops divide by stored values, and a tiny one becomes zero in float32.
