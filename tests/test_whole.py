@@ -92,15 +92,22 @@ def test_a_few_moves_when_time_is_up():
     assert found.stop_reason == "max_time"
 
 
-def test_many_short_calls_reach_the_same_optimum(monkeypatch):
+@pytest.mark.parametrize("intercept", [True, False])
+def test_points_at_their_bounds_rest_when_moves_become_many(intercept, monkeypatch):
     X, y, upper = draw()
     heard = []
-    monkeypatch.setattr("widemargin.solvers.whole.CALL_ENTRIES", 20 * len(y))
-    found = solve(solve_whole, X, y, upper, intercept=True, callback=heard.append)
-    assert len(heard) > 5
+    whole = solve(solve_whole, X, y, upper, intercept=intercept)
+    monkeypatch.setattr("widemargin.solvers.whole.FIRST_MOVES", 1)
+    monkeypatch.setattr("widemargin.solvers.whole.ROUND_ENTRIES", 20 * len(y))
+    found = solve(solve_whole, X, y, upper, intercept=intercept, callback=heard.append)
+    assert heard[0].n_working == len(y)
+    assert min(p.n_working for p in heard) < len(y) / 2
     assert [p.n_iter for p in heard] == sorted({p.n_iter for p in heard})
     assert heard[-1].n_iter == found.n_iter
     assert found.stop_reason == "converged"
+    assert_allclose(found.objective, whole.objective, rtol=1e-6)
+    K = formulas.rbf(X, gamma=0.5)
+    assert svm_dual.violation(K, y, upper, found.coef, intercept) < 2e-4
 
 
 def test_a_tolerance_beyond_precision_ends():

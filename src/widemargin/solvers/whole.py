@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from widemargin.kernels import Index
 from widemargin.solvers.box_qp_fast import add_matvec, optimise_pairs
 from widemargin.solvers.gram import Gram
 from widemargin.solvers.optimum import (
@@ -22,8 +23,12 @@ from widemargin.solvers.optimum import (
 
 #: Most points of such a problem: of more, working sets leave most alone.
 WHOLE_ROWS = 1000
-#: Matrix entries that one compiled call may visit; between calls Ctrl-C and the time are heeded.
-CALL_ENTRIES = 300_000_000
+#: Moves per point before points at their bounds rest: most problems are solved by then.
+FIRST_MOVES = 20
+#: A round on the points that do not rest ends at this share of the violation it began with.
+ROUND_SHARE = 0.1
+#: Matrix entries that a round may visit; between rounds Ctrl-C and the time are heeded.
+ROUND_ENTRIES = 50_000_000
 
 
 def fits_whole(n: int, limits: Limits) -> bool:
@@ -44,30 +49,32 @@ def solve_whole(
     """Solve the problem of `solve_box_qp` without samples and working sets.
 
     Of few points, choosing takes longer than moving them all. And as hardly anything is left to the
-    interpreter, threads can solve many such problems side by side.
+    interpreter, threads can solve many such problems side by side. Where moves become many, points at
+    their bounds rest: a move of the others costs less.
     """
     began = time.perf_counter()
-    n, diag, tol = len(gram), gram.diag.astype(np.float32), np.float32(0.5 * limits.tol)
+    n, diag = len(gram), gram.diag.astype(np.float32)
     lower, high = np.where(y > 0, 0.0, -upper), np.where(y > 0, upper, 0.0)
     coef = np.zeros(n) if start is None else make_feasible(start, lower, high, intercept)
     tiles = gram.whole()
     gradient = _multiply(tiles, coef, y)
+    members, target, most = np.arange(n), 0.5 * limits.tol, FIRST_MOVES * n
     pace, n_moves, objective = Pace(), 0, 0.0
     while True:
-        # A few moves even when time is up from the beginning: a poor model is better than none.
-        in_time = limits.max_time is None or time.perf_counter() - began < limits.max_time
-        most = CALL_ENTRIES // n if in_time else n
         if limits.max_iter >= 0:
             most = min(most, limits.max_iter - n_moves)
-        rounded = gradient.astype(np.float32)
-        n_made, _ = optimise_pairs(intercept, tiles, diag, lower, high, tol, most, rounded, coef)
-        n_moves += n_made
+        if limits.max_time is not None and time.perf_counter() - began >= limits.max_time:
+            # A few moves even when time is up from the beginning: a poor model is better than none.
+            most = min(most, n)
+        n_moves += _optimise(
+            intercept, tiles, diag, lower, high, members, np.float32(target), most, gradient, coef
+        )
         gradient = _multiply(tiles, coef, y)
         found = optimum_of(coef, gradient, y, upper, intercept)
         seconds = time.perf_counter() - began
         if callback is not None:
             n_support = int(np.count_nonzero(coef))
-            callback(Progress(n, n, n, n_support, found.violation, n_moves, seconds))
+            callback(Progress(n, n, len(members), n_support, found.violation, n_moves, seconds))
         pace.record(objective - found.objective)
         objective = found.objective
         reason = limit_reached(n_moves, seconds, limits)
@@ -77,6 +84,34 @@ def solve_whole(
             reason = "stalled"
         if reason is not None:
             return replace(found, n_iter=n_moves, stop_reason=reason)
+        members = _find_movable(found, lower, high)
+        target = max(0.5 * limits.tol, ROUND_SHARE * found.violation)
+        most = ROUND_ENTRIES // len(members)
+
+
+def _optimise(
+    tied: bool, tiles: NDArray[np.float32], diag: NDArray[np.float32], lower: FloatArray,
+    upper: FloatArray, members: Index, tol: np.float32, max_moves: int, gradient: FloatArray,
+    coef: FloatArray,
+) -> int:  # fmt: skip
+    """Move some points, see `optimise_pairs`; returns the number of moves."""
+    part = tiles
+    if len(members) < len(coef):
+        part = np.ascontiguousarray(tiles[0][np.ix_(members, members)])[None]
+    inside, slope = coef[members], gradient[members].astype(np.float32)
+    n_moves, _ = optimise_pairs(
+        tied, part, diag[members], lower[members], upper[members], tol, max_moves, slope, inside
+    )
+    coef[members] = inside
+    return int(n_moves)
+
+
+def _find_movable(found: Result, lower: FloatArray, upper: FloatArray) -> Index:
+    """Points between their bounds, and those that satisfy their condition only just."""
+    above = found.gradient + found.intercept
+    rises, falls = found.coef < upper, found.coef > lower
+    slack = np.minimum(np.where(rises, above, np.inf), np.where(falls, -above, np.inf))
+    return np.flatnonzero((rises & falls) | (slack < found.violation))
 
 
 def _multiply(tiles: NDArray[np.float32], coef: FloatArray, y: FloatArray) -> FloatArray:
