@@ -7,6 +7,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from tests.reference import kernels as formulas
 from tests.reference import svm_dual as reference
 from widemargin.kernels import RBF, Poly
+from widemargin.memory import Buffers
+from widemargin.solvers import clusters
 from widemargin.solvers.divide import Plan, solve_levels
 from widemargin.solvers.many import Task
 from widemargin.solvers.optimum import Limits
@@ -178,6 +180,23 @@ def test_out_of_time():
     assert len(levels) == 1
     assert not levels[0].is_complete
     assert levels[0].results[0].stop_reason == "max_time"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "threads"), [([1000, 10, 10, 10, 10, 10], 2), ([100] * 6, 1), ([100] * 3, 2)]
+)
+def test_threads_take_a_cluster_each_or_share_one_that_dominates(sizes, threads, monkeypatch):
+    asked = []
+
+    def note(job, cache_bytes, n_threads, *_):
+        asked.append(n_threads)
+        return job
+
+    monkeypatch.setattr(clusters, "solve_job", note)
+    jobs = list(range(len(sizes)))
+    results = clusters.run_jobs(iter(jobs), np.array(sizes), 2, 10**6, Buffers())
+    assert list(results) == jobs
+    assert asked == [threads] * len(sizes)
 
 
 def test_callback_hears_of_every_cluster_and_of_the_whole_problem():

@@ -56,12 +56,16 @@ def run_jobs(
     """
     backend, _ = get_active_backend(prefer="threads")
     n_workers = _count_workers(n_jobs)
-    if n_workers == 1 or len(sizes) < 2 * n_workers:
+    in_threads = isinstance(backend, ThreadingBackend)
+    # Threads that would wait for the largest cluster share its work instead.
+    work = np.square(sizes, dtype=np.float64)
+    is_uneven = in_threads and work.max() > work.sum() / n_workers
+    if n_workers == 1 or len(sizes) < 2 * n_workers or is_uneven:
         for job in jobs:
             yield solve_job(job, cache_bytes, n_workers, buffers)
         return
     share = cache_bytes // n_workers
-    if isinstance(backend, ThreadingBackend):
+    if in_threads:
         yield from _run_in_threads(jobs, n_workers, share)
     else:
         parallel = Parallel(n_jobs=n_workers, return_as="generator")
