@@ -41,6 +41,7 @@ from benchmarks.papers.report import (
 )
 from benchmarks.papers.verdicts import find_difference, judge_accuracy, judge_speed
 from benchmarks.storage import append_measurement, read_measurements
+from matplotlib import pyplot as plt
 
 MACHINE = {"cpu": "a chip", "commit": "abc", "date": "2020-01-02T03:04:05"}
 TABLES = sorted(path.stem for path in FOLDER.glob("*-table-*.yaml"))
@@ -308,6 +309,7 @@ def test_figures_have_a_curve_for_every_method():
     assert group_curves(curves()[:2]) == {}
     (figure,) = draw_all(curves()).values()
     text = to_svg(figure)
+    plt.close(figure)
     assert text.startswith("<svg")
     assert all(name in text for name in methods)
 
