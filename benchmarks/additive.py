@@ -41,12 +41,15 @@ PAPER_TABLE = "PmSVM, paper's anchors"
 
 
 def histograms(name: str) -> Parts:
-    """Bags of words, every column divided by its largest count in training."""
-    source = load(name)
-    X, Z = source.X_train.astype(np.float64), source.X_test.astype(np.float64)
+    """Bags of words, as `divide_by_largest` has them."""
+    return divide_by_largest(*counts(name))
+
+
+def divide_by_largest(X: Any, y: Any, Z: Any, z: Any) -> Parts:
+    """Every column divided by its largest count in training."""
     largest = np.maximum(X.max(axis=0).toarray().ravel(), 1.0)
     scale = sparse.diags(1.0 / largest)
-    return (X @ scale).tocsr(), source.y_train, (Z @ scale).tocsr(), source.y_test
+    return (X @ scale).tocsr(), y, (Z @ scale).tocsr(), z
 
 
 def scaled(name: str) -> Parts:
@@ -139,16 +142,14 @@ def run_scene15_splits() -> Iterator[Row]:
 
     Each time 100 images of every class for training, the others for testing.
     """
-    source = load("scene15_bow")
-    X = sparse.vstack([source.X_train, source.X_test], "csr").astype(np.float64)
-    y = np.concatenate([source.y_train, source.y_test])
+    given = counts("scene15_bow")
+    compile_on(divide_by_largest(*given))
+    X, y = sparse.vstack(given[::2], "csr"), np.concatenate(given[1::2])
     for seed in range(5):
         order = np.random.default_rng(seed).permutation(len(y))
         train = np.concatenate([order[y[order] == label][:100] for label in np.unique(y)])
         test = np.setdiff1d(order, train)
-        largest = np.maximum(X[train].max(axis=0).toarray().ravel(), 1.0)
-        shares = (X @ sparse.diags(1.0 / largest)).tocsr()
-        parts = shares[train], y[train], shares[test], y[test]
+        parts = divide_by_largest(X[train], y[train], X[test], y[test])
         row: Row = {"split": seed}
         for name, model in {
             "AdditiveSVC": AdditiveSVC(C=0.1, n_jobs=1, random_state=0),

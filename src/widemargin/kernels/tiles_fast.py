@@ -484,4 +484,4 @@ def store_columns(block, slots, first, store):
 def write_rows(block, rows, out):
     """``out[rows] = block``, in its first columns."""
     for r in range(rows.size):
-        out[rows[r], : block.shape[1]] = block[r]
+        copy_row(block[r], out[rows[r]])

@@ -11,14 +11,13 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 from widemargin.solvers.box_qp_fast import optimise_small
 from widemargin.solvers.optimum import (
     IDLE_SHARE,
+    FloatArray,
     Limits,
     Result,
     limit_reached,
     make_feasible,
     optimum_of,
 )
-
-FloatArray = NDArray[np.float64]
 
 #: Pair moves per row before steps are tried, and rounds of both. Ctrl-C and the time limit are
 #: attended to in between.
