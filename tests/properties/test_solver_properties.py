@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from unittest import mock
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
@@ -13,8 +14,8 @@ from scipy import sparse
 from tests.reference import kernels as formulas
 from tests.reference import svm_dual
 from widemargin.kernels import RBF
-from widemargin.parallel import open_workers
-from widemargin.solvers import box_qp
+from widemargin.parallel import Workers, open_workers
+from widemargin.solvers import box_qp, whole
 from widemargin.solvers.box_qp import solve_box_qp
 from widemargin.solvers.gram import CachedGram, Gram
 from widemargin.solvers.optimum import Limits
@@ -107,6 +108,20 @@ def solve(
         )  # fmt: skip
 
 
+def solve_at_once(instance, **limits):
+    """On the whole matrix, where points may rest after a few moves."""
+    kernel = RBF(instance.gamma)
+    gram = Gram(kernel, kernel.prepare(instance.X), Workers(1, None))
+    with mock.patch.multiple(whole, FIRST_MOVES=1, ROUND_ENTRIES=50 * len(instance.y)):
+        return whole.solve_whole(
+            gram, instance.y, instance.upper, intercept=instance.intercept,
+            limits=Limits(**{"tol": TOL, **limits}),
+        )  # fmt: skip
+
+
+either_solver = pytest.mark.parametrize("solver", [solve, solve_at_once])
+
+
 def assert_same_objective(instance, *results):
     K = instance.K
     first, *others = (svm_dual.objective(K, instance.y, r.coef) for r in results)
@@ -114,12 +129,13 @@ def assert_same_objective(instance, *results):
         assert_allclose(other, first, rtol=SAME)
 
 
+@either_solver
 @few_examples
-@given(instances())
-@example(ODD_BOUNDS)
-def test_optimality_conditions_hold_at_the_stop(instance):
+@given(instance=instances())
+@example(instance=ODD_BOUNDS)
+def test_optimality_conditions_hold_at_the_stop(solver, instance):
     with small_steps():
-        result = solve(instance)
+        result = solver(instance)
     K, y, upper = instance.K, instance.y, instance.upper
     assert result.stop_reason == "converged"
     assert (y * result.coef >= 0).all()
@@ -132,11 +148,12 @@ def test_optimality_conditions_hold_at_the_stop(instance):
     assert -1e-9 * upper.sum() <= gap <= slack * upper.sum()
 
 
+@either_solver
 @few_examples
-@given(instances())
-def test_objective_never_rises(instance):
+@given(instance=instances())
+def test_objective_never_rises(solver, instance):
     with small_steps():
-        results = [solve(instance, max_iter=m) for m in (0, 1, 2, 5, 10, 20, 50, 100, 1000)]
+        results = [solver(instance, max_iter=m) for m in (0, 1, 2, 5, 10, 20, 50, 100, 1000)]
     K = instance.K
     values = np.array([svm_dual.objective(K, instance.y, r.coef) for r in results])
     assert values[0] == 0.0
