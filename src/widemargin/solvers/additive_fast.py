@@ -90,10 +90,22 @@ class Rows(NamedTuple):
     is_symmetric: bool
 
 
+def prefetch(array, index):
+    """Ask for the cache line of an element of a flat array; nothing when not compiled."""
+
+
+def borrow(value):
+    """An argument of a compiled function, array or tuple, without counting references to it.
+
+    Numba counts them whenever an array is taken out of a tuple or passed on, with instructions that
+    lock memory: for short rows that took longer than the arithmetic. Only for arguments, which the
+    caller keeps alive; never for arrays made in the function itself.
+    """
+    return value
+
+
 @intrinsic
 def _prefetch(typingctx, array, index):
-    """LLVM's instruction to fetch a cache line that will be read soon."""
-
     def codegen(context, builder, signature, args):
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
         pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
@@ -107,13 +119,34 @@ def _prefetch(typingctx, array, index):
     return types.void(array, index), codegen
 
 
-def prefetch(array, index):
-    """Ask for the cache line of an element of a flat array; nothing when not compiled."""
+@intrinsic
+def _borrow(typingctx, value):
+    def disown(context, builder, kind, part):
+        if isinstance(kind, types.Array):
+            array = context.make_array(kind)(context, builder, part)
+            array.meminfo = cgutils.get_null_value(array.meminfo.type)
+            array.parent = cgutils.get_null_value(array.parent.type)
+            return array._getvalue()
+        if isinstance(kind, types.BaseTuple):
+            parts = cgutils.unpack_tuple(builder, part)
+            parts = [disown(context, builder, k, p) for k, p in zip(kind, parts, strict=True)]
+            return context.make_tuple(builder, kind, parts)
+        return part
+
+    def codegen(context, builder, signature, args):
+        return disown(context, builder, signature.args[0], args[0])
+
+    return value(value), codegen
 
 
 @overload(prefetch)
 def _compiled_prefetch(array, index):
     return lambda array, index: _prefetch(array, index)
+
+
+@overload(borrow)
+def _compiled_borrow(value):
+    return lambda value: _borrow(value)
 
 
 # Rows are visited in random order, for which coordinate descent converges far faster than for any
@@ -250,13 +283,9 @@ def read_bins(codes, gaps, is_whole, first, last, offsets, curves, at):
 @jit
 def add_ramp(curves, start, length, levels, code, delta):
     """Add ``delta * min(levels[code], levels[k])`` for every bin k of one curve."""
-    at = U(start)
-    for k in range(code):
-        curves[at + U(k)] += delta * levels[U(k)]
-    top = delta * levels[U(code)]
-    at += U(code)
-    for k in range(length - code):
-        curves[at + U(k)] += top
+    at, top = U(start), levels[U(code)]
+    for k in range(length):
+        curves[at + U(k)] += delta * min(levels[U(k)], top)
 
 
 @jit
@@ -373,6 +402,7 @@ def sweep(
     A row rests for a class once its coefficient is at a bound and its gradient beyond ``tops`` or
     ``bottoms``. On return ``highest`` and ``lowest`` hold the extremes of the projected gradient.
     """
+    rows, coef, extra_coef = borrow((rows, coef, extra_coef))
     n_classes = positives.size
     words, reads, writes = make_words(rows), table_words(rows.read), table_words(rows.write)
     row = words.view(coef.dtype)
@@ -423,6 +453,7 @@ def sweep(
 @jit
 def add_rows(rows, labels, positives, alpha, coef, extra_coef):
     """Add every row with its signed dual coefficients."""
+    rows, coef, extra_coef = borrow((rows, coef, extra_coef))
     n_classes = positives.size
     words, reads, writes = make_words(rows), table_words(rows.read), table_words(rows.write)
     row = words.view(coef.dtype)
@@ -452,6 +483,7 @@ def stochastic_steps(
     Coefficients are kept divided by ``scales``, one for each class, so that shrinking all of them is
     one multiplication. Returns the number of steps so far.
     """
+    rows, coef, extra_coef = borrow((rows, coef, extra_coef))
     n_classes = positives.size
     words, reads, writes = make_words(rows), table_words(rows.read), table_words(rows.write)
     row = words.view(coef.dtype)
@@ -509,6 +541,7 @@ def crammer_singer_pass(rows, order, labels, costs, norms, alpha, coef, extra_co
     The coefficients of class m are those of ``w_m = sum_i alpha[i, m] x_i``. A visit to a row moves
     its coefficients for all classes at once, to the optimum.
     """
+    rows, coef, extra_coef = borrow((rows, coef, extra_coef))
     n_classes = alpha.shape[1]
     words, reads, writes = make_words(rows), table_words(rows.read), table_words(rows.write)
     row = words.view(coef.dtype)
@@ -544,6 +577,7 @@ def crammer_singer_pass(rows, order, labels, costs, norms, alpha, coef, extra_co
 @jit
 def decide_rows(rows, first, last, coef, extra_coef, out):
     """Values of all decision functions at some rows."""
+    rows, coef, extra_coef = borrow((rows, coef, extra_coef))
     n_classes = out.shape[1]
     words, reads = make_words(rows), table_words(rows.read)
     row = words.view(coef.dtype)
@@ -558,6 +592,7 @@ def decide_rows(rows, first, last, coef, extra_coef, out):
 @jit
 def sum_codes(rows, per_code, scale, out):
     """``out[i] = sum of scale[feature] * per_code[code]`` over the codes of every row."""
+    rows = borrow(rows)
     for i in range(out.size):
         first, total, j = rows.indptr[i], 0.0, 0
         for e in range(first, rows.indptr[i + 1]):

@@ -199,13 +199,13 @@ def _quantile_grid(
 
 
 def weighted_quantiles(
-    values: NDArray[np.float64], weights: NDArray[np.float64], levels: NDArray[np.float64]
+    values: NDArray[np.float64], weights: NDArray[np.float64] | None, levels: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Least values with at least the share ``levels`` of the weight at or below them.
 
-    A weight of two equals a repeated value.
+    A weight of two equals a repeated value; None if all weigh the same.
     """
-    if (weights == weights[0]).all():
+    if weights is None or (weights == weights[0]).all():
         # Values need not be sorted to find a few of them.
         at = np.ceil(levels * len(values) * (1.0 - 1e-12)).astype(np.intp) - 1
         at = np.clip(at, 0, len(values) - 1)
