@@ -190,13 +190,16 @@ class _Group:
         self.resting = np.zeros((n, k), bool)
         self.coef = np.zeros(count_coefs(rows) * k, float_type(rows))
         self.extra = np.zeros((k, rows.n_extra), float_type(rows))
+        self.room = fast.make_room(rows, k, float_type(rows))
         self.highest, self.lowest = np.empty(k), np.empty(k)
         self.is_done = np.zeros(k, bool)
         self.n_iter = np.zeros(k, np.int64)
         self.violation = np.full(k, np.inf)
         if start is not None:
             self.alpha[:] = np.minimum(start[:, members], problem.upper[:, None])
-            fast.add_rows(rows, problem.labels, self.positives, self.alpha, self.coef, self.extra)
+            fast.add_rows(
+                rows, problem.labels, self.positives, self.alpha, self.room, self.coef, self.extra
+            )
 
     def solve(
         self, settings: Descent, workers: Workers, callback: Callable[[int, float], object] | None
@@ -258,7 +261,7 @@ class _Group:
     def _sweep(self, order: NDArray[np.intp], tops: FloatArray, bottoms: FloatArray) -> None:
         fast.sweep(
             self.rows, order, self.info, self.positives, tops, bottoms, self.alpha.ravel(),
-            self.resting.ravel(), self.coef, self.extra, self.highest, self.lowest,
+            self.resting.ravel(), self.room, self.coef, self.extra, self.highest, self.lowest,
         )  # fmt: skip
 
     def _rest(self, tol: float, tops: FloatArray, bottoms: FloatArray) -> None:

@@ -90,6 +90,36 @@ class Rows(NamedTuple):
     is_symmetric: bool
 
 
+class Room(NamedTuple):
+    """Where a pass over rows keeps what belongs to one of them.
+
+    Attributes
+    ----------
+    words : ndarray
+        The numbers of a DENSE row, in words of 16 bytes.
+    values, deltas : ndarray of shape (n_classes,)
+        Products of a row with the coefficients of every class, and how often it is to be added.
+    wanted : ndarray of bool, shape (n_classes,)
+        Classes whose products are asked for.
+    """
+
+    words: Any
+    values: Any
+    deltas: Any
+    wanted: Any
+
+
+def make_room(rows: Rows, n_classes: int, dtype: Any) -> Room:
+    """Room for rows, with products of some type; all classes are wanted."""
+    n_floats = rows.n_features * rows.rank if rows.kind == DENSE else 0
+    return Room(
+        np.empty(n_floats * rows.read.itemsize // 16, np.complex128),
+        np.empty(n_classes, dtype),
+        np.zeros(n_classes, dtype),
+        np.ones(n_classes, np.bool_),
+    )
+
+
 def prefetch(array, index):
     """Ask for the cache line of an element of a flat array; nothing when not compiled."""
 
@@ -191,9 +221,10 @@ def fetch_row(rows, i, n_classes, info, alpha, resting):
 
 
 @jit
-def decode(codes, first, n_codes, words, width, out):
+def decode_row(codes, first, n_codes, table, out):
     """Copy the table's numbers of some codes, in words of 16 bytes: four floats at once."""
-    start = U(first)
+    words = table[: table.size * table.itemsize // 16 * 16 // table.itemsize].view(np.complex128)
+    start, width = U(first), out.size // n_codes
     if width == 1:
         for k in range(n_codes):
             out[U(k)] = words[U(codes[start + U(k)])]
@@ -305,8 +336,9 @@ def add_bins(
 
 
 @jit
-def read_row(rows, i, wanted, coef, extra_coef, row, words, table_words, out):
-    """Products of row i with the coefficients of the wanted classes."""
+def read_row(rows, i, coef, extra_coef, room):
+    """Products of row i with the coefficients of the wanted classes, in ``room.values``."""
+    wanted, out = room.wanted, room.values
     n_classes = out.size
     size = coef.size // n_classes
     first, last = find_codes(rows, i)
@@ -326,9 +358,8 @@ def read_row(rows, i, wanted, coef, extra_coef, row, words, table_words, out):
                     k * size,
                 )
     elif rows.kind == DENSE:
-        decode(
-            rows.codes, first, rows.n_features, table_words, words.size // rows.n_features, words
-        )
+        decode_row(rows.codes, first, rows.n_features, rows.read, room.words)
+        row = room.words.view(coef.dtype)
         for k in range(n_classes):
             if wanted[k]:
                 out[k] = dot(row, 0, size, coef, k * size)
@@ -345,8 +376,9 @@ def read_row(rows, i, wanted, coef, extra_coef, row, words, table_words, out):
 
 
 @jit
-def add_row(rows, i, deltas, coef, extra_coef, row, words, table_words):
-    """Add ``deltas[k]`` times row i, which was just read, to the coefficients of every class k."""
+def add_row(rows, i, coef, extra_coef, room):
+    """Add ``room.deltas[k]`` times row i, which was just read, to the coefficients of class k."""
+    deltas = room.deltas
     n_classes = deltas.size
     size = coef.size // n_classes
     first, last = find_codes(rows, i)
@@ -363,8 +395,8 @@ def add_row(rows, i, deltas, coef, extra_coef, row, words, table_words):
                 )  # fmt: skip
     elif rows.kind == DENSE:
         if not rows.is_symmetric:
-            width = words.size // rows.n_features
-            decode(rows.codes, first, rows.n_features, table_words, width, words)
+            decode_row(rows.codes, first, rows.n_features, rows.write, room.words)
+        row = room.words.view(coef.dtype)
         for k in range(n_classes):
             if deltas[k] != 0.0:
                 add_scaled(row, 0, size, rows.scale, deltas[k], coef, k * size)
@@ -378,23 +410,10 @@ def add_row(rows, i, deltas, coef, extra_coef, row, words, table_words):
 
 
 @jit
-def make_words(rows):
-    """Room for the numbers of one row, in words of 16 bytes."""
-    n_floats = rows.n_features * rows.rank if rows.kind == DENSE else 0
-    return np.empty(n_floats * rows.read.itemsize // 16, np.complex128)
-
-
-@jit
-def table_words(table):
-    """A table in words of 16 bytes."""
-    whole = table.size * table.itemsize // 16 * 16 // table.itemsize
-    return table[:whole].view(np.complex128)
-
-
-@jit
 def sweep(
-    rows, order, info, positives, tops, bottoms, alpha, resting, coef, extra_coef, highest, lowest
-):
+    rows, order, info, positives, tops, bottoms, alpha, resting, room, coef, extra_coef, highest,
+    lowest,
+):  # fmt: skip
     """One pass of dual coordinate descent over the rows ``order``, for all classes at once.
 
     ``info`` has four numbers for each row: label, upper, ridge and norm. The dual of class k is to
@@ -402,13 +421,9 @@ def sweep(
     A row rests for a class once its coefficient is at a bound and its gradient beyond ``tops`` or
     ``bottoms``. On return ``highest`` and ``lowest`` hold the extremes of the projected gradient.
     """
-    rows, coef, extra_coef = borrow((rows, coef, extra_coef))
+    rows, room, coef, extra_coef = borrow((rows, room, coef, extra_coef))
+    values, deltas, wanted = room.values, room.deltas, room.wanted
     n_classes = positives.size
-    words, reads, writes = make_words(rows), table_words(rows.read), table_words(rows.write)
-    row = words.view(coef.dtype)
-    values = np.empty(n_classes, coef.dtype)
-    deltas = np.empty(n_classes, coef.dtype)
-    wanted = np.empty(n_classes, np.bool_)
     highest[:] = -np.inf
     lowest[:] = np.inf
     for s in range(order.size):
@@ -419,7 +434,7 @@ def sweep(
         at = i * n_classes
         for k in range(n_classes):
             wanted[k] = not resting[at + k]
-        read_row(rows, i, wanted, coef, extra_coef, row, words, reads, values)
+        read_row(rows, i, coef, extra_coef, room)
         has_moved = False
         for k in range(n_classes):
             deltas[k] = 0.0
@@ -447,33 +462,29 @@ def sweep(
                 deltas[k] = (moved - a) * sign
                 has_moved = True
         if has_moved:
-            add_row(rows, i, deltas, coef, extra_coef, row, words, writes)
+            add_row(rows, i, coef, extra_coef, room)
 
 
 @jit
-def add_rows(rows, labels, positives, alpha, coef, extra_coef):
+def add_rows(rows, labels, positives, alpha, room, coef, extra_coef):
     """Add every row with its signed dual coefficients."""
-    rows, coef, extra_coef = borrow((rows, coef, extra_coef))
+    rows, room, coef, extra_coef = borrow((rows, room, coef, extra_coef))
+    deltas = room.deltas
     n_classes = positives.size
-    words, reads, writes = make_words(rows), table_words(rows.read), table_words(rows.write)
-    row = words.view(coef.dtype)
-    values = np.empty(n_classes, coef.dtype)
-    deltas = np.empty(n_classes, coef.dtype)
-    nothing = np.zeros(n_classes, np.bool_)
     for i in range(alpha.shape[0]):
         has_any = False
         for k in range(n_classes):
             deltas[k] = alpha[i, k] if labels[i] == positives[k] else -alpha[i, k]
             has_any = has_any or alpha[i, k] != 0.0
         if has_any:
-            read_row(rows, i, nothing, coef, extra_coef, row, words, reads, values)
-            add_row(rows, i, deltas, coef, extra_coef, row, words, writes)
+            read_row(rows, i, coef, extra_coef, room)
+            add_row(rows, i, coef, extra_coef, room)
 
 
 @jit
 def stochastic_steps(
     rows, order, labels, positives, weights, norms, step_count, penalty, delay, is_squared, scales,
-    coef, extra_coef,
+    room, coef, extra_coef,
 ):  # fmt: skip
     """Stochastic subgradient steps ``1 / (penalty (t + delay))`` on the rows ``order``.
 
@@ -483,18 +494,14 @@ def stochastic_steps(
     Coefficients are kept divided by ``scales``, one for each class, so that shrinking all of them is
     one multiplication. Returns the number of steps so far.
     """
-    rows, coef, extra_coef = borrow((rows, coef, extra_coef))
+    rows, room, coef, extra_coef = borrow((rows, room, coef, extra_coef))
+    values, deltas = room.values, room.deltas
     n_classes = positives.size
-    words, reads, writes = make_words(rows), table_words(rows.read), table_words(rows.write)
-    row = words.view(coef.dtype)
-    values = np.empty(n_classes, coef.dtype)
-    deltas = np.empty(n_classes, coef.dtype)
-    wanted = np.ones(n_classes, np.bool_)
     for s in range(order.size):
         i = order[s]
         step_count += 1
         rate = 1.0 / (penalty * (step_count + delay))
-        read_row(rows, i, wanted, coef, extra_coef, row, words, reads, values)
+        read_row(rows, i, coef, extra_coef, room)
         has_moved = False
         for k in range(n_classes):
             sign = 1.0 if labels[i] == positives[k] else -1.0
@@ -508,7 +515,7 @@ def stochastic_steps(
                 deltas[k] = rate * weights[i] * slope * sign / scales[k]
                 has_moved = True
         if has_moved:
-            add_row(rows, i, deltas, coef, extra_coef, row, words, writes)
+            add_row(rows, i, coef, extra_coef, room)
     return step_count
 
 
@@ -535,26 +542,23 @@ def share_out(slopes, curvature, positive, cost, alpha):
 
 
 @jit
-def crammer_singer_pass(rows, order, labels, costs, norms, alpha, coef, extra_coef):
+def crammer_singer_pass(rows, order, labels, costs, norms, alpha, room, coef, extra_coef):
     """One pass of Crammer and Singer's dual; returns the largest violation of its conditions.
 
     The coefficients of class m are those of ``w_m = sum_i alpha[i, m] x_i``. A visit to a row moves
     its coefficients for all classes at once, to the optimum.
     """
-    rows, coef, extra_coef = borrow((rows, coef, extra_coef))
+    rows, room, coef, extra_coef = borrow((rows, room, coef, extra_coef))
+    slopes, deltas = room.values, room.deltas
     n_classes = alpha.shape[1]
-    words, reads, writes = make_words(rows), table_words(rows.read), table_words(rows.write)
-    row = words.view(coef.dtype)
-    wanted = np.ones(n_classes, np.bool_)
-    slopes = np.empty(n_classes, coef.dtype)
-    new, deltas = np.empty(n_classes), np.empty(n_classes, coef.dtype)
+    new = np.empty(n_classes)
     worst = 0.0
     for s in range(order.size):
         i = order[s]
         if norms[i] <= 0.0:
             # All zero: whatever its coefficients, no decision changes.
             continue
-        read_row(rows, i, wanted, coef, extra_coef, row, words, reads, slopes)
+        read_row(rows, i, coef, extra_coef, room)
         largest, smallest = -np.inf, np.inf
         for m in range(n_classes):
             slopes[m] += 0.0 if m == labels[i] else 1.0
@@ -570,23 +574,19 @@ def crammer_singer_pass(rows, order, labels, costs, norms, alpha, coef, extra_co
         for m in range(n_classes):
             deltas[m] = new[m] - alpha[i, m]
             alpha[i, m] = new[m]
-        add_row(rows, i, deltas, coef, extra_coef, row, words, writes)
+        add_row(rows, i, coef, extra_coef, room)
     return worst
 
 
 @jit
-def decide_rows(rows, first, last, coef, extra_coef, out):
+def decide_rows(rows, first, last, coef, extra_coef, room, out):
     """Values of all decision functions at some rows."""
-    rows, coef, extra_coef = borrow((rows, coef, extra_coef))
+    rows, room, coef, extra_coef = borrow((rows, room, coef, extra_coef))
     n_classes = out.shape[1]
-    words, reads = make_words(rows), table_words(rows.read)
-    row = words.view(coef.dtype)
-    values = np.empty(n_classes)
-    wanted = np.ones(n_classes, np.bool_)
     for i in range(first, last):
-        read_row(rows, i, wanted, coef, extra_coef, row, words, reads, values)
+        read_row(rows, i, coef, extra_coef, room)
         for k in range(n_classes):
-            out[i, k] = values[k]
+            out[i, k] = room.values[k]
 
 
 @jit

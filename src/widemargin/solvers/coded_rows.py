@@ -204,9 +204,12 @@ def decide(rows: Rows, coef: NDArray[Any], extra: NDArray[Any], workers: Workers
     flat = np.ascontiguousarray(coefs_in_order(rows, coef), float_type(rows))
     extra = np.ascontiguousarray(extra, float_type(rows))
     out = np.empty((len(rows.indptr) - 1, n_problems))
-    workers.run(
-        len(out), lambda i, j: fast.decide_rows(rows, i, j, flat, extra, out), grain=DECIDE_ROWS
-    )
+
+    def decide(first: int, last: int) -> None:
+        room = fast.make_room(rows, n_problems, np.float64)
+        fast.decide_rows(rows, first, last, flat, extra, room, out)
+
+    workers.run(len(out), decide, grain=DECIDE_ROWS)
     return out
 
 

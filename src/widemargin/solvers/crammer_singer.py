@@ -45,12 +45,15 @@ def solve_crammer_singer(
     alpha = np.zeros((len(labels), n_classes))
     coef = np.zeros(n_classes * count_coefs(rows), float_type(rows))
     extra = np.zeros((n_classes, rows.n_extra), float_type(rows))
+    room = fast.make_room(rows, n_classes, float_type(rows))
     rng = np.random.default_rng(settings.seed)
     reason, violation, n_iter = "max_iter", np.inf, 0
     tol = SMALL_TOL if settings.finish else settings.tol
     for number in range(SMALL_PASSES if settings.finish else settings.max_iter):
         order = rng.permutation(len(labels))
-        violation = fast.crammer_singer_pass(rows, order, labels, costs, norms, alpha, coef, extra)
+        violation = fast.crammer_singer_pass(
+            rows, order, labels, costs, norms, alpha, room, coef, extra
+        )
         n_iter = number + 1
         if callback is not None:
             callback(n_iter, violation)

@@ -56,9 +56,10 @@ def stochastic_pass(
 
     Minimises ``penalty / 2 |w|^2 + mean of weighted losses``. Updates ``state``.
     """
+    room = fast.make_room(rows, len(positives), float_type(rows))
     state.n_steps = fast.stochastic_steps(
         rows, order, labels, positives, weights, norms, state.n_steps, penalty, delay, is_squared,
-        state.scales, state.coef, state.extra,
+        state.scales, room, state.coef, state.extra,
     )  # fmt: skip
     # Scales fall like 1 / t: bring them back before digits get lost.
     by_class = coefs_by_class(rows, state.coef, len(positives))
