@@ -36,6 +36,8 @@ Parts = tuple[Any, Any, Any, Any]
 #: Numbers between which kernels are approximated, and which of them stands for 0.09.
 GRID = (np.arange(1000) + 0.5) / 1000
 FIXED = int(0.09 * len(GRID))
+#: Seconds below which a fit is repeated.
+SHORT = 1.0
 #: The approximation that PmSVM recommends.
 PAPER_TABLE = "PmSVM, paper's anchors"
 
@@ -70,20 +72,28 @@ def counts(name: str) -> Parts:
     return X, source.y_train, Z, source.y_test
 
 
-def judge(name: str, model: Any, parts: Parts) -> Row:
-    """One row: seconds to fit and to predict, and accuracy."""
-    X, y, Z, z = parts
-    warnings.simplefilter("ignore", ConvergenceWarning)
+def fit_seconds(model: Any, X: Any, y: Any) -> float:
+    """How long one fit takes."""
     began = time.perf_counter()
     model.fit(X, y)
-    fitted = time.perf_counter()
+    return time.perf_counter() - began
+
+
+def judge(name: str, model: Any, parts: Parts) -> Row:
+    """One row: seconds to fit, the best of three if short, and to predict, and accuracy."""
+    X, y, Z, z = parts
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    seconds = fit_seconds(model, X, y)
+    if seconds < SHORT:
+        seconds = min(seconds, *(fit_seconds(model, X, y) for _ in range(2)))
+    began = time.perf_counter()
     predicted = model.predict(Z)
     done = time.perf_counter()
     passes = getattr(model, "n_iter_", None)
     return {
         "model": name,
-        "fit (s)": fitted - began,
-        "predict (s)": done - fitted,
+        "fit (s)": seconds,
+        "predict (s)": done - began,
         "accuracy (%)": 100.0 * float(np.mean(predicted == z)),
         "passes": None if passes is None else int(np.max(passes)),
     }
@@ -221,7 +231,8 @@ def run_exact_peer() -> Iterator[Row]:
     """Beside the exact machine: `SVC` on a precomputed intersection kernel, 20,000 rows of covtype.
 
     Features are quantised to 0..100 as IntersectionSVC does; hinge loss, C = 1e-3. The kernel
-    matrices, for training and test rows, are ours; their time is a row of its own. One thread.
+    matrices, for training and test rows, are ours; their time is a row of its own. One thread; of
+    fits that take less than a second the best of three.
     """
     source = load("covtype")
     X = source.X_train.astype(np.float64)
@@ -264,9 +275,7 @@ def run_bandwidth() -> Iterator[Row]:
     seconds = []
     for passes in (1, 6):
         model.set_params(max_iter=passes, tol=0.001)
-        began = time.perf_counter()
-        model.fit(X, y)
-        seconds.append(time.perf_counter() - began)
+        seconds.append(fit_seconds(model, X, y))
     codes = model.quantiser_.encode(X).values
     began = time.perf_counter()
     codes.sum()
@@ -296,9 +305,7 @@ def run_traffic() -> Iterator[Row]:
         seconds = []
         for passes in (1, 1, 6):
             model.set_params(max_iter=passes)
-            began = time.perf_counter()
-            model.fit(X, y)
-            seconds.append(time.perf_counter() - began)
+            seconds.append(fit_seconds(model, X, y))
         rows = model._represent(validate_problem(model, X, y, None, None, precomputed=False)).rows
         stored = sum(part.nbytes for part in (rows.codes, rows.gaps, rows.indptr))
         yield {
