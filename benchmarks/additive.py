@@ -294,8 +294,7 @@ def run_traffic() -> Iterator[Row]:
     """Table V of PmSVM: what a feature value costs in a pass, caltech101, one class against the rest.
 
     Nanoseconds are those of six passes less those of one, each the best of three, by the number of
-    stored values, one thread; rows that rest count as visited. Bytes are those stored for a value, and those of its numbers that
-    a pass reads from tables and coefficients.
+    stored values, one thread; rows that rest count as visited. Bytes are those stored for a value.
     """
     X, y, _, _ = histograms("caltech101_bow")
     y = y == y[0]
