@@ -14,7 +14,6 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import LinearSVC
-from sklearn.utils.estimator_checks import check_class_weight_classifiers
 
 from tests.reference import additive as reference
 from widemargin import AdditiveSVC, IntersectionSVC, KernelSVC
@@ -302,20 +301,6 @@ def test_pandas_labels_pipelines_and_search(digits):
     model = AdditiveSVC().fit(frame, names)
     assert model.feature_names_in_[3] == "pixel 3"
     assert_array_equal(model.predict(frame.astype(np.float32)), model.predict(frame))
-
-
-def test_class_weights_work_on_scaled_data():
-    """The check itself has negative features, which this kernel refuses."""
-
-    class Scaled(AdditiveSVC):
-        def fit(self, X, y, sample_weight=None):
-            self.scaler_ = MinMaxScaler(clip=True).fit(X)
-            return super().fit(self.scaler_.transform(X), y, sample_weight)
-
-        def predict(self, X):
-            return super().predict(self.scaler_.transform(X))
-
-    check_class_weight_classifiers("AdditiveSVC", Scaled())
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,8 @@ from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
 from sklearn.kernel_approximation import AdditiveChi2Sampler
-from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import LinearSVC
-from sklearn.utils.estimator_checks import check_class_weight_classifiers, parametrize_with_checks
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from widemargin.baselines.fourier import FourierSVC, choose_interval, map_values
 
@@ -161,28 +160,9 @@ def test_negative_features_are_refused(digits):
         model.predict(X)
 
 
-def test_class_weights_work_on_scaled_data():
-    """The check itself has negative features, which this kernel refuses."""
-
-    class Scaled(FourierSVC):
-        def fit(self, X, y, sample_weight=None):
-            self.scaler_ = MinMaxScaler(clip=True).fit(X)
-            return super().fit(self.scaler_.transform(X), y, sample_weight)
-
-        def predict(self, X):
-            return super().predict(self.scaler_.transform(X))
-
-    check_class_weight_classifiers("FourierSVC", Scaled())
-
-
-def failures(estimator):
-    return {"check_class_weight_classifiers": "the data have negative features"}
-
-
 @pytest.mark.filterwarnings("ignore")
 @parametrize_with_checks(
     [FourierSVC(random_state=0), FourierSVC(kernel="intersection", random_state=0)],
-    expected_failed_checks=failures,
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

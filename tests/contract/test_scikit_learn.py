@@ -1,9 +1,4 @@
-"""Every estimator is a scikit-learn citizen.
-
-One check cannot be passed by a classifier that refuses negative features and takes class weights:
-`check_class_weight_classifiers` fits data with negative features whatever the tags say. It is run on
-scaled data in the tests of `AdditiveSVC`.
-"""
+"""Every estimator is a scikit-learn citizen."""
 
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -37,13 +32,7 @@ ESTIMATORS = [
 ]
 
 
-def failures(estimator):
-    if isinstance(estimator, AdditiveSVC | PowerMeanSVC):
-        return {"check_class_weight_classifiers": "the data have negative features"}
-    return {}
-
-
 @pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks(ESTIMATORS, expected_failed_checks=failures)
+@parametrize_with_checks(ESTIMATORS)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

@@ -9,7 +9,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, make_blobs
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler, scale
 from sklearn.svm import SVC
 
 from widemargin import (
@@ -201,6 +201,21 @@ def test_curves(digits, model, n_classes, tmp_path):
     in_float, _, _ = run(model, queries, tmp_path)
     in_fixed, _, files = run(model, queries, tmp_path, dtype="int16")
     assert np.abs(in_fixed * files.unit - in_float).max() <= files.error_bound + 1e-5
+
+
+@needs_compiler
+@pytest.mark.parametrize("model", [AdditiveSVC(), PowerMeanSVC(), PowerMeanSVC(lut=True)], ids=str)
+@pytest.mark.filterwarnings("ignore:X. the data are centred")
+def test_centred_data(model, tmp_path):
+    X, y = load_breast_cancer(return_X_y=True)
+    X = scale(X).astype(np.float32).astype(np.float64)
+    model.fit(X[:300], y[:300])
+    decisions, classes, _ = run(model, X[300:], tmp_path)
+    expected = model.decision_function(X[300:])
+    off = np.abs(decisions[:, 0] - expected) > 2 * FLOAT32 * np.abs(expected).max()
+    # Values on the border of two bins may fall to either side in float32.
+    assert off.sum() <= 4
+    assert (model.classes_[classes] == model.predict(X[300:]))[~off].all()
 
 
 @needs_compiler

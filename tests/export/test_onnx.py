@@ -187,6 +187,14 @@ def test_curves(histograms, cells, kernel, binning):
     assert_same(model, np.vstack([queries, 2.0 * queries, np.zeros((1, 30))]))
 
 
+@pytest.mark.parametrize("model", [AdditiveSVC(), PowerMeanSVC(), PowerMeanSVC(lut=True)], ids=str)
+@pytest.mark.filterwarnings("ignore:X. the data are centred")
+def test_centred_data(cells, model):
+    X, y, queries = cells
+    middle = X.mean(axis=0)
+    assert_same(model.fit(X - middle, y), queries - middle, n_odd=2)
+
+
 def test_curves_of_a_callable_and_of_counts(histograms):
     X, y, queries = histograms
     model = AdditiveSVC(kernel=lambda a, b: np.exp(-((a - b) ** 2)), n_bins=30).fit(X, y)

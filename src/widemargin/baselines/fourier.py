@@ -102,6 +102,8 @@ class FourierSVC(AdditiveSVC):
         Turns values into bins; its ``grid``, ``low`` and ``span`` say where these are.
     feature_ranges_ : ndarray of shape (2, n_features)
         Smallest and largest values in training.
+    origin_ : ndarray of shape (n_features,)
+        Subtracted from the features, as by `AdditiveSVC`.
     n_seen_, t_ : int
         Rows seen by `fit` and `partial_fit`, and steps made, counting a visit to a row as one.
     n_iter_ : int or ndarray

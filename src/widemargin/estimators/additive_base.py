@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -32,6 +33,8 @@ from widemargin.validation import (
 LOSSES = ("hinge", "squared_hinge")
 #: A finer tolerance needs the digits of float64.
 FLOAT32_TOL = 1e-3
+#: Standard deviations that the mean of a column of centred data may be away from zero.
+CENTRED = 0.5
 
 
 class LinearClassifier(RestClassifier):
@@ -177,15 +180,20 @@ class CurveClassifier(OneVsRest):
         curves = []
         for j, (low, high) in enumerate(zip(*self.feature_ranges_, strict=True)):
             values = np.linspace(low, high, n_points)
-            heights = self._model.curve(j, values)
+            heights = self._model.curve(j, values - self._origin[j])
             curves.append((values, heights[0] if len(self.classes_) == 2 else heights))
         return curves
 
     def _measure(self, problem: Problem) -> Ranges:
         """Ranges of the features, which pictures need too."""
         ranges = measure_ranges(row_chunks(problem.X))
-        self.feature_ranges_ = np.array([ranges.low, ranges.high])
+        self.feature_ranges_ = np.array([ranges.low, ranges.high]) + self._origin
         return ranges
+
+    @property
+    def _origin(self) -> NDArray[np.float64]:
+        """What the model subtracts from every feature."""
+        return np.zeros(self.n_features_in_)
 
 
 class AdditiveClassifier(CurveClassifier, LinearClassifier):
@@ -197,6 +205,8 @@ class AdditiveClassifier(CurveClassifier, LinearClassifier):
 class HistogramClassifier(AdditiveClassifier):
     """Base of the classifiers whose kernel may need features that are not negative."""
 
+    origin_: NDArray[np.float64]
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = self._needs_nonnegative()
@@ -205,12 +215,48 @@ class HistogramClassifier(AdditiveClassifier):
     @abstractmethod
     def _needs_nonnegative(self) -> bool: ...
 
+    @property
+    def _origin(self) -> NDArray[np.float64]:
+        return self.origin_
+
+    def _take_features(self, X: Any, *, is_first: bool = False) -> Any:
+        if is_first:
+            self.origin_ = self._find_origin(X)
+        if not self.origin_.any():
+            self._check_features(X)
+            return X
+        X = X.toarray() if sparse.issparse(X) else X
+        return np.maximum(X - self.origin_.astype(X.dtype), 0.0, dtype=X.dtype)
+
+    def _find_origin(self, X: Any) -> NDArray[np.float64]:
+        """Zeros, or the least values of dense data that are centred.
+
+        All there is to do with these is to move them. Other negative values may be mistakes.
+        """
+        may_move = self._needs_nonnegative() and not sparse.issparse(X)
+        # The first column tells nearly always; histograms need not be looked at twice.
+        if not may_move or not _is_centred(X[:, :1]) or not _is_centred(X):
+            return np.zeros(X.shape[1])
+        warnings.warn(
+            f"X: the data are centred; {type(self).__name__} subtracts the least value of every "
+            "column, since its kernel needs features >= 0. To choose the range yourself, put "
+            "sklearn.preprocessing.MinMaxScaler(clip=True) before it",
+            stacklevel=5,
+        )
+        return np.asarray(X.min(axis=0), np.float64)
+
     def _check_features(self, X: Any) -> None:
         if self._needs_nonnegative():
             check_columns_nonnegative(
                 X, getattr(self, "feature_names_in_", None), type(self).__name__,
                 "IntersectionSVC, whose bins take negative values",
             )  # fmt: skip
+
+
+def _is_centred(X: NDArray[Any]) -> bool:
+    """Whether every column has negative values and a mean near zero."""
+    is_near = np.abs(X.mean(axis=0)) <= CENTRED * X.std(axis=0)
+    return bool((is_near & (X.min(axis=0) < 0)).all())
 
 
 def asked_classes(problem: Problem) -> NDArray[np.int64]:

@@ -7,7 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from widemargin.estimators.additive_base import AdditiveClassifier, LinearClassifier
+from widemargin.estimators.additive_base import (
+    AdditiveClassifier,
+    HistogramClassifier,
+    LinearClassifier,
+)
 from widemargin.estimators.additive_svc import AdditiveSVC
 from widemargin.estimators.intersection_svc import IntersectionSVC
 from widemargin.estimators.lr_svc import LRSVC
@@ -32,7 +36,7 @@ from widemargin.tables.quantiser import SPACINGS, Quantiser
 #: Numbers that some classifiers keep beside their model.
 _NUMBERS = ("rank_", "left_out_", "unit_", "n_seen_", "t_", "violation_")
 #: Arrays that some keep.
-_EXTRAS = ("feature_ranges_", "anchors_")
+_EXTRAS = ("feature_ranges_", "anchors_", "origin_")
 
 
 def export_linear(model: LinearClassifier) -> State:
@@ -112,6 +116,9 @@ def import_linear(
     require(isinstance(model, AdditiveClassifier), "its kind is wrong")
     ranges = getattr(model, "feature_ranges_", None)
     require(ranges is not None and ranges.shape == (2, d), "its ranges are wrong")
+    if isinstance(model, HistogramClassifier):
+        model.origin_ = getattr(model, "origin_", np.zeros(d))
+        require(model.origin_.shape == (d,), "its origin is wrong")
     model._model = _import_model(meta.get("model"), arrays, n_functions, d)
     if not isinstance(model, PowerMeanSVC):
         model.quantiser_ = _find_quantiser(model._model)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -102,6 +103,10 @@ class AdditiveSVC(StochasticClassifier):
         Share of the kernel's trace that the table leaves out.
     feature_ranges_ : ndarray of shape (2, n_features)
         Smallest and largest values in training.
+    origin_ : ndarray of shape (n_features,)
+        Subtracted from the features: zeros, but the smallest values in training if the data are
+        centred, all means being less than half a standard deviation from zero, and the kernel needs
+        features that are not negative.
     n_seen_, t_ : int
         Rows seen by `fit` and `partial_fit`, and steps made, counting a visit to a row as one.
     n_iter_ : int or ndarray
@@ -227,13 +232,14 @@ class AdditiveSVC(StochasticClassifier):
             may_be_sparse=make_scalar_kernel(self.kernel, self.p).is_homogeneous,
         )  # fmt: skip
         self.classes_, self.feature_ranges_ = collected.problem.classes, collected.ranges
+        self.origin_ = np.zeros(self.n_features_in_)
         self._fit_codes(collected.problem, collected.codes, deadline)
         self._warn_unless_converged()
         return self
 
     def _fit(self, problem: Problem) -> None:
         deadline = self._deadline()
-        self._check_features(problem.X)
+        problem = replace(problem, X=self._take_features(problem.X, is_first=True))
         self._fit_quantiser(problem)
         self._fit_codes(problem, self.quantiser_.encode(problem.X), deadline)
 
@@ -282,7 +288,7 @@ class AdditiveSVC(StochasticClassifier):
         """Factor on the kernel of each feature."""
         if not make_scalar_kernel(self.kernel, self.p).is_homogeneous:
             return np.ones(self.n_features_in_)
-        largest = self.feature_ranges_[1]
+        largest = self.feature_ranges_[1] - self.origin_
         unit = np.where(largest > 0, largest, 1.0) if self.scaling == "max" else 1.0
         return self.quantiser_.span / unit
 

@@ -1,6 +1,7 @@
 """Power mean SVM: a regression on logarithms stands in for the kernel."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -91,9 +92,12 @@ class PowerMeanSVC(StochasticClassifier):
     n_seen_, t_ : int
         Rows seen by `fit` and `partial_fit`, and steps made, counting a visit to a row as one.
     unit_ : float
-        The largest feature value in training if that is above one, else one.
+        The largest feature value in training, less its `origin_`, if that is above one, else one.
     feature_ranges_ : ndarray of shape (2, n_features)
         Smallest and largest values in training.
+    origin_ : ndarray of shape (n_features,)
+        Subtracted from the features: zeros, but the smallest values in training if the data are
+        centred, all means being less than half a standard deviation from zero.
     n_iter_ : int or ndarray
         Passes for each function.
     stop_reason_ : str
@@ -106,7 +110,8 @@ class PowerMeanSVC(StochasticClassifier):
     The paper scales features to the unit interval. If some are larger, all are divided by the
     largest. A feature that is zero adds nothing to a decision, as in the kernel itself and in the
     sparse files of the paper; the regression alone would be worst there. Negative values are
-    refused; with ``lut=True`` values beyond the range count as its end.
+    refused, but centred data are moved (`origin_`); with ``lut=True`` values beyond the range count
+    as its end.
 
     Examples
     --------
@@ -216,7 +221,7 @@ class PowerMeanSVC(StochasticClassifier):
 
     def _fit(self, problem: Problem) -> None:
         deadline = self._deadline()
-        self._check_features(problem.X)
+        problem = replace(problem, X=self._take_features(problem.X, is_first=True))
         self._prepare(problem)
         self.n_seen_ = len(problem.labels)
         data = self._represent(problem)

@@ -1,6 +1,7 @@
 """What the one-vs-rest classifiers share: input, and decisions of one function or one a class."""
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -90,14 +91,17 @@ class OneVsRest(ClassifierMixin, BaseEstimator, ABC):
     def _check_features(self, X: Any) -> None:
         """Take any; classes whose kernel is not defined for all say otherwise."""
 
+    def _take_features(self, X: Any, *, is_first: bool = False) -> Any:
+        """Features as the model takes them; ``is_first`` at the beginning of a fit."""
+        self._check_features(X)
+        return X
+
     @abstractmethod
     def _warn_unless_converged(self) -> None: ...
 
     def _check_queries(self, X: Any) -> Any:
         check_is_fitted(self)
-        X = validate_queries(self, X)
-        self._check_features(X)
-        return X
+        return self._take_features(validate_queries(self, X))
 
     def _scores(self, decisions: NDArray[np.float64]) -> NDArray[np.float64]:
         return decisions.ravel() if len(self.classes_) == 2 else decisions
@@ -141,7 +145,7 @@ class PieceClassifier(OneVsRest):
         self._check_params()
         is_first = not self.__sklearn_is_fitted__()
         problem = validate_partial(self, X, y, classes, sample_weight, is_first=is_first)
-        self._check_features(problem.X)
+        problem = replace(problem, X=self._take_features(problem.X, is_first=is_first))
         self.classes_ = problem.classes
         self._learn_piece(problem, is_first=is_first)
 

@@ -33,9 +33,10 @@ def write_scaling(program: Program, described: Description) -> None:
         steps.append(
             f"        t = (t - @zero{number}[j]) * @factor{number}[j] + @shift{number}[j];"
         )
-        if np.isfinite([scaling.low, scaling.high]).all():
-            low, high = write_float(scaling.low), write_float(scaling.high)
-            steps.append(f"        t = t < {low} ? {low} : (t > {high} ? {high} : t);")
+        for beyond, bound in (("<", scaling.low), (">", scaling.high)):
+            if np.isfinite(bound):
+                end = write_float(bound)
+                steps.append(f"        t = t {beyond} {end} ? {end} : t;")
     functions = described.functions
     if isinstance(functions, ClusterSum):
         functions = functions.clusters[0]

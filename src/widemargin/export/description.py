@@ -221,9 +221,18 @@ def describe(model: Any) -> Description:
         classes=model.classes_,
         n_features=model.n_features_in_,
         feature_names=None if names is None else [str(name) for name in names],
-        scaling=[],
+        scaling=_describe_origin(model),
         name=type(model).__name__,
     )
+
+
+def _describe_origin(model: Any) -> list[Scaling]:
+    """What an additive model subtracts from features that were negative in training."""
+    origin = getattr(model, "origin_", np.zeros(0))
+    if not origin.any():
+        return []
+    ones, zeros = np.ones(len(origin)), np.zeros(len(origin))
+    return [Scaling(origin, ones, ones, zeros, 0.0, np.inf)]
 
 
 def _describe_functions(model: Any) -> KernelSum | CurveSum | LogSum | ClusterSum:
