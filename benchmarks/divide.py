@@ -109,6 +109,9 @@ def run_covtype_early() -> Iterator[Row]:
     data = load_covtype("covtype", 464_810, 116_202)
     warm_up(data)
     for seed in range(3):
+        model = divided(data.params, n_levels=3, stop_level=3, random_state=seed)
+        yield fit_and_judge(f"DCSVC, level 3, seed {seed}", model, data)
+    for seed in range(3):
         model = divided(data.params, stop_level=3, random_state=seed)
         yield fit_and_judge(f"DCSVC, levels 4, 3, seed {seed}", model, data)
     yield fit_and_judge("DCSVC, levels 4, 3, 2", divided(data.params, stop_level=2), data)
