@@ -19,13 +19,18 @@ MODELS = [
     PowerMeanSVC(lut=True, random_state=0),
     FourierSVC(random_state=0),
 ]
-each_model = pytest.mark.parametrize("model", MODELS, ids=str)
+each_model = pytest.mark.parametrize("model", MODELS, ids=str, indirect=True)
 
 
 @pytest.fixture(scope="module")
 def cells():
     X, y = load_breast_cancer(return_X_y=True)
     return StandardScaler().fit_transform(X), y
+
+
+@pytest.fixture
+def model(request):
+    return clone(request.param)
 
 
 def fit(model, X, y):
@@ -77,6 +82,34 @@ def test_other_negative_values_are_refused(cells, model):
         model.fit(half, y)
 
 
+@pytest.mark.parametrize(("marker", "share"), [(-999.0, 0.02), (-999.0, 0.1), (-1.0, 0.2)])
+def test_markers_of_missing_values_are_refused(marker, share):
+    rng = np.random.default_rng(0)
+    X = rng.random((1000, 8))
+    y = X[:, 0] > 0.5
+    X[rng.random(X.shape) < share] = marker
+    with pytest.raises(ValueError, match="Negative values in data X"):
+        AdditiveSVC().fit(X, y)
+
+
+def test_columns_of_zeros_do_not_matter(digits):
+    X, y = digits
+    X = StandardScaler().fit_transform(X)
+    assert (X == 0).all(axis=0).any()
+    assert fit(AdditiveSVC(C=0.1), X, y).score(X, y) > 0.9
+
+
+def test_weights_equal_repeated_rows(cells):
+    X, y = cells
+    weights = np.random.default_rng(0).integers(1, 4, len(y))
+    middle = np.average(X, axis=0, weights=weights)
+    weighted, repeated = AdditiveSVC(), AdditiveSVC()
+    with pytest.warns(UserWarning, match="the data are centred"):
+        weighted.fit(X - middle, y, weights)
+    fit(repeated, np.repeat(X - middle, weights, axis=0), np.repeat(y, weights))
+    assert_array_equal(weighted.origin_, repeated.origin_)
+
+
 @each_model
 def test_sparse_data_are_refused_and_sparse_queries_taken(cells, model):
     X, y = cells
@@ -93,7 +126,7 @@ def test_a_kernel_without_that_need_gets_them_as_they_are(cells, recwarn):
     assert not [w for w in recwarn if "centred" in str(w.message)]
 
 
-@pytest.mark.parametrize("model", [AdditiveSVC(random_state=0), PowerMeanSVC(random_state=0)])
+@pytest.mark.parametrize("model", [MODELS[0], MODELS[2]], ids=str, indirect=True)
 def test_pieces_keep_the_origin_of_the_first(cells, model):
     X, y = cells
     with pytest.warns(UserWarning, match="the data are centred"):
@@ -104,7 +137,7 @@ def test_pieces_keep_the_origin_of_the_first(cells, model):
     assert_array_equal(origin, X[:300].min(axis=0))
 
 
-@pytest.mark.parametrize("model", MODELS[:4], ids=str)
+@pytest.mark.parametrize("model", MODELS[:4], ids=str, indirect=True)
 def test_a_saved_model_remembers_its_origin(cells, model, tmp_path):
     X, y = cells
     fit(model, X, y)

@@ -3,7 +3,7 @@
 import warnings
 from math import isfinite
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -167,17 +167,17 @@ def _require_every_class(classes: NDArray[Any], kept_labels: NDArray[np.intp]) -
 
 def check_nonnegative(kernel: Kernel, X: Any, feature_names: Any = None) -> None:
     """Refuse negative features where the kernel is defined for histograms only."""
-    if kernel.needs_nonnegative:
-        check_columns_nonnegative(X, feature_names, f"the {kernel.name!r} kernel")
-
-
-def check_columns_nonnegative(
-    X: Any, feature_names: Any, what: str, alternative: str | None = None
-) -> None:
-    """Refuse negative features: ``what`` cannot take them, ``alternative`` can."""
-    columns = _find_negative_columns(X)
-    if len(columns) == 0:
+    if not kernel.needs_nonnegative:
         return
+    columns = find_negative_columns(X)
+    if len(columns):
+        refuse_negative(columns, feature_names, f"the {kernel.name!r} kernel")
+
+
+def refuse_negative(
+    columns: NDArray[np.intp], feature_names: Any, what: str, alternative: str | None = None
+) -> NoReturn:
+    """Refuse columns with negative values: ``what`` cannot take them, ``alternative`` can."""
     other = f", or use {alternative}" if alternative else ""
     raise ValueError(
         f"Negative values in data X, {_name_columns(columns, feature_names)}: {what} needs "
@@ -196,7 +196,7 @@ def _name_columns(columns: NDArray[np.intp], feature_names: Any) -> str:
     return f"{noun} {', '.join(names)}" + (f" and {n_more} more" if n_more else "")
 
 
-def _find_negative_columns(X: Any) -> NDArray[np.intp]:
+def find_negative_columns(X: Any) -> NDArray[np.intp]:
     """Columns with a negative value, ascending."""
     negative = np.zeros(X.shape[1], bool)
     if sparse.issparse(X):

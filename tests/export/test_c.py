@@ -24,6 +24,7 @@ from widemargin import (
 from widemargin.export import to_c
 from widemargin.export.description import describe
 from widemargin.kernels import RBF, Linear, PowerMean
+from widemargin.models.additive import LogEncoder
 
 COMPILER = shutil.which("cc") or shutil.which("gcc")
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="needs a C compiler")
@@ -216,6 +217,24 @@ def test_centred_data(model, tmp_path):
     # Values on the border of two bins may fall to either side in float32.
     assert off.sum() <= 4
     assert (model.classes_[classes] == model.predict(X[300:]))[~off].all()
+    if not isinstance(model._model.encoder, LogEncoder):
+        in_fixed, _, files = run(model, X[300:], tmp_path, dtype="int16")
+        assert np.abs(in_fixed * files.unit - decisions).max() <= files.error_bound + 1e-5
+
+
+@needs_compiler
+@pytest.mark.filterwarnings("ignore:X. the data are centred")
+def test_zeros_of_centred_data(tmp_path):
+    """Rows at the least value of a column: rounding must not make something of nothing."""
+    rng = np.random.default_rng(0)
+    X = (rng.random((400, 20)) < 0.3).astype(float)
+    y = X[:, :5].sum(axis=1) + rng.random(400) > 2
+    log = PowerMeanSVC(C=1.0, p=-8.0, n_anchors=2, random_state=0)
+    model = make_pipeline(StandardScaler(), log).fit(X, y)
+    decisions, classes, _ = run(model, X, tmp_path)
+    expected = model.decision_function(X)
+    assert np.abs(decisions[:, 0] - expected).max() < 10 * FLOAT32 * np.abs(expected).max()
+    assert (model.classes_[classes] == model.predict(X)).all()
 
 
 @needs_compiler

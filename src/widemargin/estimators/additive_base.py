@@ -22,19 +22,21 @@ from widemargin.solvers.additive_fast import Rows
 from widemargin.tables.quantiser import Ranges, measure_ranges, row_chunks
 from widemargin.validation import (
     check_choice,
-    check_columns_nonnegative,
     check_flag,
     check_integer,
     check_number,
     check_verbose,
     draw_seed,
+    find_negative_columns,
+    refuse_negative,
 )
 
 LOSSES = ("hinge", "squared_hinge")
 #: A finer tolerance needs the digits of float64.
 FLOAT32_TOL = 1e-3
-#: Standard deviations that the mean of a column of centred data may be away from zero.
-CENTRED = 0.5
+#: Standard deviations, and standard errors, that the mean of a column of centred data may be away from
+#: zero: markers of missing values, such as -999 among small numbers, move it further.
+CENTRED, CENTRED_ERRORS = 0.5, 4.0
 
 
 class LinearClassifier(RestClassifier):
@@ -219,44 +221,53 @@ class HistogramClassifier(AdditiveClassifier):
     def _origin(self) -> NDArray[np.float64]:
         return self.origin_
 
-    def _take_features(self, X: Any, *, is_first: bool = False) -> Any:
-        if is_first:
-            self.origin_ = self._find_origin(X)
+    def _take_features(self, X: Any, weights: NDArray[np.float64] | None = None) -> Any:
+        if weights is not None:
+            self.origin_ = np.zeros(X.shape[1])
         if not self.origin_.any():
-            self._check_features(X)
-            return X
-        X = X.toarray() if sparse.issparse(X) else X
-        return np.maximum(X - self.origin_.astype(X.dtype), 0.0, dtype=X.dtype)
-
-    def _find_origin(self, X: Any) -> NDArray[np.float64]:
-        """Zeros, or the least values of dense data that are centred.
-
-        All there is to do with these is to move them. Other negative values may be mistakes.
-        """
-        may_move = self._needs_nonnegative() and not sparse.issparse(X)
-        # The first column tells nearly always; histograms need not be looked at twice.
-        if not may_move or not _is_centred(X[:, :1]) or not _is_centred(X):
-            return np.zeros(X.shape[1])
-        warnings.warn(
-            f"X: the data are centred; {type(self).__name__} subtracts the least value of every "
-            "column, since its kernel needs features >= 0. To choose the range yourself, put "
-            "sklearn.preprocessing.MinMaxScaler(clip=True) before it",
-            stacklevel=5,
-        )
-        return np.asarray(X.min(axis=0), np.float64)
+            columns = self._find_negative(X)
+            if len(columns) == 0:
+                return X
+            if weights is None or sparse.issparse(X) or not _is_centred(X, weights):
+                self._refuse(columns)
+            warnings.warn(
+                f"X: the data are centred; {type(self).__name__} subtracts the least value of every "
+                "column, since its kernel needs features >= 0. To choose the range yourself, put "
+                "sklearn.preprocessing.MinMaxScaler(clip=True) before it",
+                stacklevel=5,
+            )
+            self.origin_ = np.asarray(X.min(axis=0), np.float64)
+        moved = (X.toarray() if sparse.issparse(X) else X) - self.origin_.astype(X.dtype)
+        return np.maximum(moved, 0.0, out=moved)
 
     def _check_features(self, X: Any) -> None:
-        if self._needs_nonnegative():
-            check_columns_nonnegative(
-                X, getattr(self, "feature_names_in_", None), type(self).__name__,
-                "IntersectionSVC, whose bins take negative values",
-            )  # fmt: skip
+        columns = self._find_negative(X)
+        if len(columns):
+            self._refuse(columns)
+
+    def _find_negative(self, X: Any) -> NDArray[np.intp]:
+        """Columns that the kernel cannot take."""
+        return find_negative_columns(X) if self._needs_nonnegative() else np.empty(0, np.intp)
+
+    def _refuse(self, columns: NDArray[np.intp]) -> None:
+        refuse_negative(
+            columns, getattr(self, "feature_names_in_", None), type(self).__name__,
+            "IntersectionSVC, whose bins take negative values",
+        )  # fmt: skip
 
 
-def _is_centred(X: NDArray[Any]) -> bool:
-    """Whether every column has negative values and a mean near zero."""
-    is_near = np.abs(X.mean(axis=0)) <= CENTRED * X.std(axis=0)
-    return bool((is_near & (X.min(axis=0) < 0)).all())
+def _is_centred(X: NDArray[Any], weights: NDArray[np.float64]) -> bool:
+    """Whether the mean of every column is zero, as far as so many rows can tell.
+
+    That of a column without negative values is if all are zero.
+    """
+    n = weights.sum()
+    mean = weights @ X / n
+    # Without a copy of the data, as their standard deviation would make.
+    variance = np.einsum("i,ij,ij->j", weights, X, X, dtype=np.float64) / n - mean**2
+    limit = min(CENTRED, CENTRED_ERRORS / np.sqrt(n)) * np.sqrt(np.maximum(variance, 0.0))
+    limit[X.min(axis=0) >= 0] = 0.0
+    return bool((np.abs(mean) <= limit).all())
 
 
 def asked_classes(problem: Problem) -> NDArray[np.int64]:

@@ -105,8 +105,8 @@ class AdditiveSVC(StochasticClassifier):
         Smallest and largest values in training.
     origin_ : ndarray of shape (n_features,)
         Subtracted from the features: zeros, but the smallest values in training if the data are
-        centred, all means being less than half a standard deviation from zero, and the kernel needs
-        features that are not negative.
+        centred, all means being zero as far as so many rows can tell, and the kernel needs features
+        that are not negative.
     n_seen_, t_ : int
         Rows seen by `fit` and `partial_fit`, and steps made, counting a visit to a row as one.
     n_iter_ : int or ndarray
@@ -118,7 +118,9 @@ class AdditiveSVC(StochasticClassifier):
 
     Notes
     -----
-    Values at prediction that are larger than any in training count as the largest.
+    Values at prediction that are larger than any in training count as the largest. If the data were
+    centred, smaller ones count as the smallest; bins and ``scaling="max"`` then begin there, at
+    `origin_`, and not at zero.
 
     Examples
     --------
@@ -239,7 +241,7 @@ class AdditiveSVC(StochasticClassifier):
 
     def _fit(self, problem: Problem) -> None:
         deadline = self._deadline()
-        problem = replace(problem, X=self._take_features(problem.X, is_first=True))
+        problem = replace(problem, X=self._take_features(problem.X, problem.sample_weights))
         self._fit_quantiser(problem)
         self._fit_codes(problem, self.quantiser_.encode(problem.X), deadline)
 

@@ -19,7 +19,12 @@ from widemargin.solvers.additive_fast import sum_codes
 from widemargin.solvers.coded_rows import pad_rank, table_rows
 from widemargin.tables.codes import Codes
 from widemargin.tables.quantiser import Quantiser
-from widemargin.tables.regression import PAPER_ANCHORS, chebyshev_anchors, regression_tables
+from widemargin.tables.regression import (
+    NEGLIGIBLE,
+    PAPER_ANCHORS,
+    chebyshev_anchors,
+    regression_tables,
+)
 from widemargin.tables.scalar import ScalarKernel, make_scalar_kernel, power_mean
 from widemargin.validation import check_choice, check_flag, check_integer, check_number
 
@@ -86,9 +91,9 @@ class PowerMeanSVC(StochasticClassifier):
     classes_ : ndarray
         The labels, sorted.
     anchors_ : ndarray of shape (n_anchors,)
-        Anchors, in the unit of the features.
+        Anchors, in the unit of the features, counted from `origin_`.
     coef_ : ndarray of shape (n_functions, n_features, n_anchors)
-        Coefficients of the powers of ``ln(x / unit_ + offset)``.
+        Coefficients of the powers of ``ln((x - origin_) / unit_ + offset)``.
     n_seen_, t_ : int
         Rows seen by `fit` and `partial_fit`, and steps made, counting a visit to a row as one.
     unit_ : float
@@ -97,7 +102,7 @@ class PowerMeanSVC(StochasticClassifier):
         Smallest and largest values in training.
     origin_ : ndarray of shape (n_features,)
         Subtracted from the features: zeros, but the smallest values in training if the data are
-        centred, all means being less than half a standard deviation from zero.
+        centred, all means being zero as far as so many rows can tell.
     n_iter_ : int or ndarray
         Passes for each function.
     stop_reason_ : str
@@ -221,7 +226,7 @@ class PowerMeanSVC(StochasticClassifier):
 
     def _fit(self, problem: Problem) -> None:
         deadline = self._deadline()
-        problem = replace(problem, X=self._take_features(problem.X, is_first=True))
+        problem = replace(problem, X=self._take_features(problem.X, problem.sample_weights))
         self._prepare(problem)
         self.n_seen_ = len(problem.labels)
         data = self._represent(problem)
@@ -272,7 +277,7 @@ class _Represented:
         # features of histograms are zero.
         skips_zero = not kernel([0.0], anchors).any()
         if skips_zero:
-            read[values == 0.0] = write[values == 0.0] = 0.0
+            read[values <= NEGLIGIBLE * unit] = write[values <= NEGLIGIBLE * unit] = 0.0
         self.encoder: BinEncoder | LogEncoder = LogEncoder(unit, offset, len(anchors), skips_zero)
         if quantiser is not None:
             self.encoder = BinEncoder(quantiser, read)

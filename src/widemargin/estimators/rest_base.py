@@ -91,8 +91,8 @@ class OneVsRest(ClassifierMixin, BaseEstimator, ABC):
     def _check_features(self, X: Any) -> None:
         """Take any; classes whose kernel is not defined for all say otherwise."""
 
-    def _take_features(self, X: Any, *, is_first: bool = False) -> Any:
-        """Features as the model takes them; ``is_first`` at the beginning of a fit."""
+    def _take_features(self, X: Any, weights: NDArray[np.float64] | None = None) -> Any:
+        """Features as the model takes them; with weights of the rows at the beginning of a fit."""
         self._check_features(X)
         return X
 
@@ -145,7 +145,8 @@ class PieceClassifier(OneVsRest):
         self._check_params()
         is_first = not self.__sklearn_is_fitted__()
         problem = validate_partial(self, X, y, classes, sample_weight, is_first=is_first)
-        problem = replace(problem, X=self._take_features(problem.X, is_first=is_first))
+        weights = problem.sample_weights if is_first else None
+        problem = replace(problem, X=self._take_features(problem.X, weights))
         self.classes_ = problem.classes
         self._learn_piece(problem, is_first=is_first)
 

@@ -309,7 +309,10 @@ def _write_logs(program: Program, functions: LogSum) -> None:
     program.array("intercepts", functions.intercept.astype(np.float32))
     program.stack += 4 * functions.coef.shape[1]
     unit, offset = write_float(1.0 / functions.unit), write_float(functions.offset)
-    skip = "if (z[j] == 0.0f) {\n            continue;\n        }" if functions.skips_zero else ""
+    skip = ""
+    if np.isfinite(functions.zero):
+        zero = write_float(functions.zero)
+        skip = f"if (z[j] <= {zero}) {{\n            continue;\n        }}"
     program.function(
         f"""
 void @decide(const float *x, float *decisions)

@@ -20,6 +20,7 @@ from widemargin.models.expansion import Expansion
 from widemargin.models.regression import RegressionModel
 from widemargin.solvers.partition import Partition, split_by_group
 from widemargin.tables.quantiser import Quantiser
+from widemargin.tables.regression import NEGLIGIBLE
 
 FloatArray = NDArray[np.float64]
 
@@ -76,8 +77,8 @@ class LogSum:
     ----------
     unit, offset : float
         Of the logarithm.
-    skips_zero : bool
-        Whether features that are zero add nothing.
+    zero : float
+        Features up to this add nothing; -inf if all add something.
     coef : ndarray of shape (n_functions, n_features, n_powers)
         Coefficients.
     intercept : ndarray of shape (n_functions,)
@@ -86,7 +87,7 @@ class LogSum:
 
     unit: float
     offset: float
-    skips_zero: bool
+    zero: float
     coef: FloatArray
     intercept: FloatArray
 
@@ -253,7 +254,8 @@ def _describe_functions(model: Any) -> KernelSum | CurveSum | LogSum | ClusterSu
         return CurveSum(quantiser, offsets, curves, model.intercept)
     if isinstance(model, TableModel) and isinstance(model.encoder, LogEncoder):
         log = model.encoder
-        return LogSum(log.unit, log.offset, log.skips_zero, model.coef, model.intercept)
+        zero = NEGLIGIBLE * log.unit if log.skips_zero else -np.inf
+        return LogSum(log.unit, log.offset, zero, model.coef, model.intercept)
     raise ValueError(
         f"model: its predictor, {type(model).__name__}, cannot be exported; of DCSVC give one with "
         'combine="early" or "naive", of LRSVC one without explanatory function'

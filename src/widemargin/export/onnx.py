@@ -395,8 +395,8 @@ def _decide_logs(functions: LogSum, x: _Value) -> _Value:
     x = x.apply("Unsqueeze", np.array([2]))
     logs = (x.apply("Max", 0.0) / functions.unit + functions.offset).apply("Log")
     powers = logs.apply("Pow", np.arange(n_powers, dtype=np.float64))
-    if functions.skips_zero:
-        powers = powers * x.apply("Equal", 0.0).apply("Not").cast(np.float64)
+    if np.isfinite(functions.zero):
+        powers = powers * x.apply("Greater", functions.zero).cast(np.float64)
     coef = functions.coef.reshape(n_functions, -1).T
     return powers.apply("Flatten", axis=1) @ coef + functions.intercept
 

@@ -12,7 +12,7 @@ from widemargin.solvers.additive_fast import largest_codes
 from widemargin.solvers.coded_rows import FloatArray, bin_rows, decide, pad_rank, table_rows
 from widemargin.tables.codes import Codes, encode_matrix
 from widemargin.tables.quantiser import Quantiser
-from widemargin.tables.regression import explain_values
+from widemargin.tables.regression import NEGLIGIBLE, explain_values
 
 #: Values turned into codes at a time when predicting.
 DECIDE_VALUES = 2**22
@@ -38,7 +38,8 @@ class BinEncoder:
 class LogEncoder:
     """Values become powers of their logarithm, computed for every distinct one.
 
-    With ``skips_zero`` the value zero becomes zeros: it adds nothing, as in the kernel itself.
+    With ``skips_zero`` the value zero, or next to it, becomes zeros: it adds nothing, as in the kernel
+    itself.
     """
 
     unit: float
@@ -59,7 +60,7 @@ class LogEncoder:
         """Explanatory variables of some values."""
         read = explain_values(np.maximum(values, 0.0) / self.unit, self.offset, self.n_anchors)
         if self.skips_zero:
-            read[np.asarray(values) == 0.0] = 0.0
+            read[np.asarray(values) <= NEGLIGIBLE * self.unit] = 0.0
         return read
 
 

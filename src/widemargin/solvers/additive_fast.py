@@ -100,7 +100,7 @@ class Room(NamedTuple):
     values, deltas : ndarray of shape (n_classes,)
         Products of a row with the coefficients of every class, and how often it is to be added.
     wanted : ndarray of bool, shape (n_classes,)
-        Classes whose products are asked for.
+        Classes whose products are asked for; all of them, except during a sweep.
     """
 
     words: Any

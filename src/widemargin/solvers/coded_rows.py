@@ -205,11 +205,11 @@ def decide(rows: Rows, coef: NDArray[Any], extra: NDArray[Any], workers: Workers
     extra = np.ascontiguousarray(extra, float_type(rows))
     out = np.empty((len(rows.indptr) - 1, n_problems))
 
-    def decide(first: int, last: int) -> None:
+    def decide_piece(first: int, last: int) -> None:
         room = fast.make_room(rows, n_problems, np.float64)
         fast.decide_rows(rows, first, last, flat, extra, room, out)
 
-    workers.run(len(out), decide, grain=DECIDE_ROWS)
+    workers.run(len(out), decide_piece, grain=DECIDE_ROWS)
     return out
 
 

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from widemargin.tables.scalar import ScalarKernel
 
+#: Share of the unit up to which a value counts as zero: so close to it, rounding decides what it is.
+NEGLIGIBLE = 1e-6
 #: The anchors of the paper, for three of them.
 PAPER_ANCHORS = (0.01, 0.06, 0.75)
 
