@@ -295,6 +295,42 @@ def test_pipelines(scaler, n_basis, tmp_path):
 
 
 @needs_compiler
+@pytest.mark.parametrize("kernel", ["rbf", "exp_chi2"])
+def test_rows_of_the_model_itself_without_libm(kernel, tmp_path):
+    # Their distance to a vector is nearly zero, and the exponential of that just below one.
+    X, y = load_breast_cancer(return_X_y=True)
+    scaler = StandardScaler() if kernel == "rbf" else MinMaxScaler(clip=True)
+    model = make_pipeline(scaler, ProjectedSVC(n_basis=15, kernel=kernel, gamma=0.03)).fit(X, y)
+    queries = X[model[-1].basis_indices_]
+    assert_float_same(model, queries, tmp_path, tolerance=1e-4, libm=False)
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", ["float32", "int16"])
+def test_a_first_cluster_without_vectors(dtype, tmp_path):
+    rng = np.random.default_rng(0)
+    X = np.vstack([rng.normal(size=(100, 2)) - 20.0, rng.normal(size=(100, 2)) + 20.0])
+    y = np.concatenate([np.zeros(100), rng.random(100) > 0.5])
+    for seed in range(20):
+        model = DCSVC(
+            gamma=0.01, n_clusters=2, n_levels=1, stop_level=1, fit_intercept=True,
+            random_state=seed,
+        ).fit(X, y)  # fmt: skip
+        if len(describe(model).functions.clusters[0].vectors) == 0:
+            break
+    assert len(describe(model).functions.clusters[0].vectors) == 0
+    _, classes, _ = run(model, X, tmp_path, dtype=dtype)
+    assert np.mean(model.classes_[classes] == model.predict(X)) > 0.98
+
+
+def test_numbers_beyond_float32_are_refused(cancer, tmp_path):
+    X, y = cancer
+    model = ProjectedSVC(n_basis=3).fit(X * 1e-30, y)
+    with pytest.raises(ValueError, match="float32 cannot hold; scale the features"):
+        to_c(model, tmp_path / "model.c")
+
+
+@needs_compiler
 def test_small_whole_numbers_take_a_byte(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.integers(0, 2, (300, 40)).astype(float)

@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from widemargin.export.c_float import write_float_functions
 from widemargin.export.c_text import Program, make_prefix, write_numbers
 from widemargin.export.description import Description, describe
 from widemargin.problem import class_pairs
-from widemargin.validation import check_choice, check_number
+from widemargin.validation import check_choice, check_flag, check_number
 
 DTYPES = ("float32", "int16")
 #: Error of a decision from which on there is a warning.
@@ -37,7 +37,11 @@ class CFiles:
         What one stands for in a decision: 1.0 for float32.
     error_bound : float or None
         For int16: how far a decision may be from that of the model, for features within
-        ``input_range``. Of a `DCSVC`: within the same cluster.
+        ``input_range``. Of a `DCSVC`: within the same cluster. Of tables: unless float arithmetic
+        puts a value on the border of two bins into the other one.
+    input_range : float or None
+        For int16: largest size of a feature, after scaling; beyond it features saturate. None if
+        there is no limit.
     """
 
     source: Path
@@ -45,10 +49,13 @@ class CFiles:
     flash_bytes: int
     ram_bytes: int
     unit: float
-    error_bound: float | None
+    error_bound: float | None = None
+    input_range: float | None = None
 
     def __str__(self) -> str:
         bound = "" if self.error_bound is None else f", decisions within {self.error_bound:.2g}"
+        if self.input_range is not None:
+            bound += f" for features (as scaled) up to {self.input_range:.4g}, where they saturate"
         return (
             f"{self.source} and {self.header.name}: {self.flash_bytes:,} bytes of flash for the model "
             f"(and some for code), {self.ram_bytes:,} bytes of RAM{bound}"
@@ -97,6 +104,7 @@ def to_c(
     count as zero where a kernel cannot take them.
     """
     check_choice("dtype", dtype, DTYPES)
+    check_flag("libm", libm)
     check_number("input_range", input_range, above=0, optional=True)
     described = describe(model)
     target = Path(path)
@@ -104,13 +112,13 @@ def to_c(
     if set(target.name) & set('"\n\r'):
         raise ValueError(f"path: {target.name!r} cannot stand in an #include; use another name")
     program = Program(make_prefix(target.stem))
-    unit, bound = 1.0, None
+    precision = None
     if dtype == "int16":
-        unit, bound = write_fixed_functions(program, described, input_range)
-        if bound > MAX_BOUND:
+        precision = write_fixed_functions(program, described, input_range)
+        if precision.bound > MAX_BOUND:
             warnings.warn(
-                f"decisions in int16 may be off by {bound:.2g}, where the margin of a class is 1; "
-                "compare them on data, lower C, give a smaller input_range, or export float32",
+                f"decisions in int16 may be off by {precision.bound:.2g}, where the margin of a class "
+                "is 1; compare them on data, lower C, give a smaller input_range, or export float32",
                 UserWarning,
                 stacklevel=2,
             )
@@ -120,7 +128,12 @@ def to_c(
     labels = _write_labels(described)
     program.flash += labels.n_bytes
     program.stack += 4 * described.n_functions
-    files = CFiles(target, target.with_suffix(".h"), program.flash, program.stack, unit, bound)
+    files = CFiles(target, target.with_suffix(".h"), program.flash, program.stack, 1.0)
+    if precision is not None:
+        files = replace(
+            files, unit=precision.unit, error_bound=precision.bound,
+            input_range=precision.input_range,
+        )  # fmt: skip
     target.parent.mkdir(parents=True, exist_ok=True)
     files.header.write_text(program.expand(_header(described, dtype, labels, files)), "utf-8")
     source = program.expand(_source(program, described, labels))
@@ -204,11 +217,17 @@ def _header(described: Description, dtype: str, labels: _Labels, files: CFiles) 
     query = "float *x" if dtype == "float32" else "int16_t *q"
     fixed = ""
     if files.error_bound is not None:
+        limit = ""
+        if files.input_range is not None:
+            limit = (
+                "/* For features up to this size, after scaling; beyond, they saturate. */\n"
+                f"#define @@_INPUT_RANGE {files.input_range!r}\n"
+            )
         fixed = f"""
-/* A decision times this is that of the model, within the bound for features in range. */
+/* A decision times this is that of the model, within the bound. */
 #define @@_UNIT {files.unit!r}
 #define @@_ERROR_BOUND {files.error_bound!r}
-
+{limit}
 /* Features as whole numbers. */
 void @quantise(const float *x, int16_t *q);
 """

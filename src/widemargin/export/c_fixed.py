@@ -88,10 +88,29 @@ class Grid:
     rounding: FloatArray
 
 
+@dataclass(frozen=True)
+class Precision:
+    """What whole numbers stand for.
+
+    Attributes
+    ----------
+    unit : float
+        What one stands for in a decision.
+    bound : float
+        How far a decision may be from the model's, for features within the range.
+    input_range : float or None
+        Largest size of a feature, after scaling; None if there is no limit.
+    """
+
+    unit: float
+    bound: float
+    input_range: float | None = None
+
+
 def write_fixed_functions(
     program: Program, described: Description, input_range: float | None
-) -> tuple[float, float]:
-    """Add ``@quantise``, ``@decide`` and all they need; returns a decision's unit and error bound."""
+) -> Precision:
+    """Add ``@quantise``, ``@decide`` and all they need."""
     write_scaling(program, described)
     functions = described.functions
     if isinstance(functions, LogSum):
@@ -106,7 +125,7 @@ def write_fixed_functions(
     return _write_kernels(program, functions, input_range)
 
 
-def _write_curves(program: Program, functions: CurveSum) -> tuple[float, float]:
+def _write_curves(program: Program, functions: CurveSum) -> Precision:
     write_codes(program, functions)
     d = len(functions.quantiser.low)
     if d > 65535:
@@ -136,7 +155,7 @@ void @decide(const int16_t *q, int32_t *decisions)
 }}
 """
     )
-    return 1.0 / scale, 0.5 * (d + 1) / scale
+    return Precision(1.0 / scale, 0.5 * (d + 1) / scale)
 
 
 def _check_intercepts(scaled: FloatArray, rest: float) -> None:
@@ -148,9 +167,7 @@ def _check_intercepts(scaled: FloatArray, rest: float) -> None:
         )
 
 
-def _write_product(
-    program: Program, functions: KernelSum, input_range: float | None
-) -> tuple[float, float]:
+def _write_product(program: Program, functions: KernelSum, input_range: float | None) -> Precision:
     """A product with all vectors added up."""
     kernel = known(functions.kernel)
     vectors = kernel.transform(functions.vectors)
@@ -184,12 +201,12 @@ void @decide(const int16_t *q, int32_t *decisions)
     lost = np.abs(weights - whole * unit).sum(axis=1) * span
     lost += 0.5 / scale * (np.abs(whole) * unit).sum(axis=1)
     final = unit / scale * 2.0**bits
-    return final, float(lost.max()) + unit / scale + final
+    return Precision(final, float(lost.max()) + unit / scale + final, _as_given(kernel, span))
 
 
 def _write_kernels(
     program: Program, functions: KernelSum | ClusterSum, input_range: float | None
-) -> tuple[float, float]:
+) -> Precision:
     clusters = functions.clusters if isinstance(functions, ClusterSum) else [functions]
     kernel = known(clusters[0].kernel)
     own = np.vstack([c.vectors for c in clusters])
@@ -198,7 +215,7 @@ def _write_kernels(
     span, scale = _find_scale(kernel, vectors, input_range)
     grid = _fit_grid(vectors, scale)
     fixed = _write_kernel(program, kernel, grid, vectors, span)
-    share = float(fixed.errors.max()) / float(fixed.largest.max())
+    share = float(fixed.errors.max(initial=0.0)) / (float(fixed.largest.max(initial=0.0)) or 1.0)
     if share > MAX_KERNEL_ERROR:
         raise ValueError(
             f"dtype: with 'int16' and input_range={span:g} features are multiples of {1 / scale:.3g}, "
@@ -246,23 +263,30 @@ void @decide(const int16_t *q, int32_t *decisions)
     lost = np.abs(coef) @ fixed.errors[:n_own]
     lost += np.abs(coef - whole * unit) @ (fixed.largest + fixed.errors)[:n_own]
     final = unit * fixed.unit * 2.0**bits
-    return final, float(lost.max(initial=0.0)) + unit * fixed.unit + final
+    bound = float(lost.max(initial=0.0)) + unit * fixed.unit + final
+    return Precision(final, bound, _as_given(kernel, span))
 
 
 def _find_scale(
     kernel: SummedKernel, vectors: FloatArray, input_range: float | None
 ) -> tuple[float, float]:
     """Largest size of a feature as the kernel sees it, and whole numbers for one: a power of two."""
-    power = 0.5 if takes_root(kernel) else 1.0
     largest = float(np.abs(vectors).max(initial=0.0))
-    span = HEADROOM * largest if input_range is None else float(input_range) ** power
+    span = HEADROOM * largest
+    if input_range is not None:
+        span = sqrt(input_range) if takes_root(kernel) else float(input_range)
     span = span or 1.0
     if largest > span:
         raise ValueError(
             f"input_range: {input_range:g} is too small, 16 bits would overflow: the model's own "
-            f"vectors reach {largest ** (1.0 / power):g}"
+            f"vectors reach {_as_given(kernel, largest):g}"
         )
     return span, 2.0 ** floor(log2(LIMIT / span))
+
+
+def _as_given(kernel: SummedKernel, size: float) -> float:
+    """Size of a feature, of which the kernel may see the root."""
+    return size**2 if takes_root(kernel) else size
 
 
 def _fit_grid(vectors: FloatArray, scale: float) -> Grid:
@@ -412,11 +436,11 @@ def _write_poly(
             grid,
             "int64_t",
             "sum += a * b;",
-            f"    const int64_t t = ((sum * INT64_C({round(factor)})) >> {POLY_BITS})"
+            f"    const int64_t t = sum * INT64_C({round(factor)}) / INT64_C({2**POLY_BITS})"
             f" + {round(form.shift / top * 2**POLY_BITS)};\n"
             "    int64_t power = t;\n"
             f"    for (int i = 1; i < {degree}; i++) {{\n"
-            f"        power = (power * t) >> {POLY_BITS};\n    }}\n"
+            f"        power = power * t / INT64_C({2**POLY_BITS});\n    }}\n"
             "    return (int32_t)power;",
         )
     )

@@ -50,7 +50,8 @@ def write_exp(program: Program, *, libm: bool) -> None:
     if libm:
         program.function("static float @exp(float t)\n{\n    return expf(t);\n}")
         return
-    steps = np.arange(TABLE_STEPS) / TABLE_STEPS
+    # One more than there are steps: just below a whole number float32 rounds to it.
+    steps = np.arange(TABLE_STEPS + 1) / TABLE_STEPS
     program.array("powers", np.exp2(steps).astype(np.float32))
     program.function(
         f"""
@@ -117,7 +118,7 @@ def _write_kernels(program: Program, functions: KernelSum | ClusterSum, *, libm:
     if isinstance(functions, ClusterSum):
         program.array("samples", as_seen(kernel, functions.samples).astype(np.float32))
         write_route(program, functions, "float", "float")
-    program.stack += 4 * len(first.vectors[0])
+    program.stack += 4 * first.vectors.shape[1]
     program.function(
         f"""
 void @decide(const float *x, float *decisions)

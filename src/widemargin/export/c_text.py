@@ -76,7 +76,12 @@ def write_numbers(values: NDArray[Any]) -> str:
 
 def write_float(value: Any) -> str:
     """A number as float constant of C."""
-    text = str(np.float32(value))
+    with np.errstate(over="ignore"):
+        text = str(np.float32(value))
+    if not np.isfinite(float(text)):
+        raise ValueError(
+            f"model: a number of it is {float(value):g}, which float32 cannot hold; scale the features"
+        )
     return f"{text}f" if "." in text or "e" in text else f"{text}.0f"
 
 
