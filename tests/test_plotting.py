@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.datasets import make_moons
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler
 
 from widemargin import DCSVC, AdditiveSVC, IntersectionSVC, ProjectedSVC, plotting
 from widemargin.plotting import plot_shapes
@@ -48,6 +50,15 @@ def test_basis_path(cancer):
     assert len(plotting.plot_basis_path(model).axes) == 1
     with pytest.raises(ValueError, match="give both, or neither"):
         plotting.plot_basis_path(model, X)
+
+
+def test_basis_path_of_a_pipeline(cancer):
+    X, y = cancer
+    steps = make_pipeline(MinMaxScaler(), ProjectedSVC(n_basis=5)).fit(X[::2], y[::2])
+    _, accuracy = plotting.plot_basis_path(steps, X[1::2], y[1::2]).axes
+    assert accuracy.lines[1].get_ydata()[0] == 100 * steps.score(X[1::2], y[1::2])
+    with pytest.raises(TypeError, match="model: a AdditiveSVC has no basis path"):
+        plotting.plot_basis_path(AdditiveSVC().fit(np.abs(X), y))
 
 
 def test_basis_path_of_an_automatic_size(cancer):

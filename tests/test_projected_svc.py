@@ -88,7 +88,7 @@ def test_size_as_share_and_as_bytes(overlapping):
     assert ProjectedSVC(n_basis="400 B").fit(X, y).n_basis_ == (400 - 4) // 36
     with pytest.raises(ValueError, match=r"n_basis: '30 B' is too little.*takes 40 bytes"):
         ProjectedSVC(n_basis="30 B").fit(X, y)
-    with pytest.raises(ValueError, match="n_basis: 'big' is not an amount"):
+    with pytest.raises(ValueError, match="n_basis: 'big' is not allowed; give a positive number"):
         ProjectedSVC(n_basis="big").fit(X, y)
 
 
@@ -96,9 +96,12 @@ def test_bytes_count_all_classes(iris):
     X, y = iris
     y = np.where(np.arange(150) % 7 == 0, (y + 1) % 3, y)
     own = ProjectedSVC(n_basis="1 kB").fit(X, y)
-    assert_array_equal(own.n_basis_, (1000 - 12) // (3 * 20))
+    assert_array_equal(own.n_basis_, (1000 - 12) // (3 * 4 * (4 + 3)))
     shared = ProjectedSVC(n_basis="1 kB", shared_basis=True).fit(X, y)
     assert len(shared.basis_indices_) == (1000 - 12) // (4 * (4 + 3))
+    for model in (own, shared):
+        held = (model.basis_vectors_, model.coef_, model.intercept_)
+        assert 4 * sum(values.size for values in held) <= 1000
 
 
 def test_size_found_by_held_out_rows(overlapping):
@@ -131,6 +134,10 @@ def test_stages_are_fits_of_their_size(overlapping):
     assert [point.n_basis for point in path] == [*range(1, 11), 10]
     assert path[-1].accuracy == model.score(queries, labels)
     assert_allclose(path[-1].objective, model.objective_)
+    column = model.basis_path(queries, labels[:, None])
+    assert column[-1].accuracy == path[-1].accuracy
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model.basis_path(queries, labels[:1])
     last = list(model.staged_predict(queries))[-1]
     assert_array_equal(last, model.predict(queries))
 

@@ -14,14 +14,8 @@ from widemargin.kernels import RBF, Chi2, Linear
 from widemargin.parallel import Workers, open_workers
 from widemargin.solvers import sparse_machine, sparse_scores
 from widemargin.solvers.sparse_machine import Columns, KernelRows, Machine
-from widemargin.solvers.sparse_scores import (
-    DrawnCandidates,
-    DrawnScores,
-    FollowedScores,
-    HeldCandidates,
-    RowValues,
-)
-from widemargin.solvers.sparse_search import Search, Selector
+from widemargin.solvers.sparse_scores import Candidates, Scores
+from widemargin.solvers.sparse_search import Search, Selector, draw_candidates
 
 ALONE = Workers(1, None)
 
@@ -51,14 +45,10 @@ def select(X, y, cost, kernel, n_basis, **options):
     columns = Columns(KernelRows(kernel, X, ALONE))
     machines = [Machine(columns, labels, cost) for labels in np.atleast_2d(y)]
     search = Search(n_basis, **options)
-    selector = Selector(columns, machines, search, make_pool(columns.data, search))
+    rng = np.random.default_rng(0)
+    candidates = draw_candidates(columns.data, search, rng)
+    selector = Selector(columns, machines, search, candidates, rng)
     return selector.run(), selector
-
-
-def make_pool(rows, search):
-    if search.n_candidates is None:
-        return HeldCandidates(rows, np.arange(len(rows)), search.max_bytes)
-    return RowValues(rows, search.max_bytes)
 
 
 @given(
@@ -112,24 +102,22 @@ def test_updates_equal_the_closed_forms():
         check()
 
 
-@pytest.mark.parametrize("drawn", [False, True])
-def test_scores_are_what_changes_are_worth_with_the_same_support_vectors(drawn):
+@pytest.mark.parametrize("is_exact", [True, False])
+def test_scores_are_what_changes_are_worth_with_the_same_support_vectors(is_exact):
     X, y, cost, kernel, K = make_problem(40)
     rows = [3, 30, 11, 20]
     machine = make_machine(X, y, cost, kernel, rows)
     data, everyone = machine.columns.data, np.arange(40)
-    if drawn:
-        scores = DrawnScores(machine, DrawnCandidates(RowValues(data, 10**9), everyone))
-    else:
-        scores = FollowedScores(machine, HeldCandidates(data, everyone, 10**9))
+    with mock.patch.object(sparse_scores, "EXACT_ROWS", 10**6 if is_exact else 0):
+        scores = Scores(machine, Candidates(data, everyone, 10**9))
     support = np.flatnonzero(machine.support)
 
     def value(basis):
         return reference.solve_fixed(K, list(basis), y, cost, support)[2]
 
     now = value(rows)
-    # Drawn candidates have kernel values of float32.
-    rtol = 2e-3 if drawn else 1e-6
+    # Else kernel values are those of float32.
+    rtol = 1e-6 if is_exact else 2e-3
     gains, falls = scores.gains(), scores.exchanges()
     others = [z for z in range(40) if z not in rows]
     assert_allclose(gains[others], [now - value([*rows, z]) for z in others], rtol=rtol)
@@ -291,8 +279,10 @@ def test_threads_do_not_change_the_choice():
         with open_workers(n_jobs) as workers:
             columns = Columns(KernelRows(kernel, X, workers))
             machines = [Machine(columns, y, cost)]
-            pool = make_pool(columns.data, Search(10))
-            results.append(Selector(columns, machines, Search(10), pool).run().final)
+            rng = np.random.default_rng(0)
+            candidates = draw_candidates(columns.data, Search(10), rng)
+            selector = Selector(columns, machines, Search(10), candidates, rng)
+            results.append(selector.run().final)
     for other in results[1:]:
         assert other.rows == results[0].rows
         assert_array_equal(other.coef, results[0].coef)

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin.estimators.additive_base import CurveClassifier
@@ -131,13 +132,13 @@ def plot_shapes(
     return figure
 
 
-def plot_basis_path(model: ProjectedSVC, X: Any = None, y: Any = None) -> "Figure":
+def plot_basis_path(model: ProjectedSVC | Pipeline, X: Any = None, y: Any = None) -> "Figure":
     """Draw how objective and accuracy change with the size of the basis.
 
     Parameters
     ----------
-    model : ProjectedSVC
-        A fitted classifier.
+    model : ProjectedSVC or Pipeline
+        A fitted classifier, or a pipeline that ends in one.
     X, y : array-like, optional
         Data that the model was not fitted to, to show the accuracy of every size. Without, a model
         fitted with ``n_basis="auto"`` shows the rows it held out.
@@ -150,6 +151,11 @@ def plot_basis_path(model: ProjectedSVC, X: Any = None, y: Any = None) -> "Figur
     if (X is None) != (y is None):
         raise ValueError("X, y: give both, or neither")
     check_is_fitted(model)
+    if isinstance(model, Pipeline):
+        X = X if X is None or len(model) == 1 else model[:-1].transform(X)
+        model = model[-1]
+    if not isinstance(model, ProjectedSVC):
+        raise TypeError(f"model: a {type(model).__name__} has no basis path; give a ProjectedSVC")
     plt = _import_pyplot()
     growing = model._path.objective.sum(axis=1)
     judged = None
@@ -169,6 +175,7 @@ def plot_basis_path(model: ProjectedSVC, X: Any = None, y: Any = None) -> "Figur
     if judged is not None:
         _draw_accuracy(axes[0, 1], judged, size, is_final_known=X is not None)
     for axis in axes[0]:
+        axis.xaxis.get_major_locator().set_params(integer=True)
         axis.set_xlabel(
             "Basis vectors" if np.size(model.n_basis_) == 1 else "Basis vectors a class"
         )

@@ -12,8 +12,8 @@ from widemargin.kernels import Index, Kernel
 from widemargin.memory import parse_bytes
 from widemargin.parallel import Workers, open_workers
 from widemargin.problem import Problem
-from widemargin.solvers.sparse_machine import Columns, FloatArray, Machine
-from widemargin.solvers.sparse_scores import DEPENDENT, DEPENDENT_FLOAT32, RowValues
+from widemargin.solvers.sparse_machine import Columns, FloatArray, KernelRows, Machine
+from widemargin.solvers.sparse_scores import DEPENDENT, DEPENDENT_FLOAT32
 from widemargin.solvers.sparse_search import MAX_IDLE, Selection, Stage, describe_machines
 from widemargin.validation import check_integer, draw_seed
 
@@ -23,6 +23,8 @@ MAX_STEPS = 30
 STEP_TOL = 1e-3
 #: Kernel values looked at together, so that they stay in cache.
 PIECE_VALUES = 2**17
+#: Values of rows that are drawn are kept for up to so many rows; of more few are drawn twice.
+HELD_ROWS = 8192
 
 
 class SpSVC(BasisClassifier):
@@ -138,7 +140,8 @@ class SpSVC(BasisClassifier):
         with open_workers(self.n_jobs) as workers:
             values = RowValues(self._read_rows(problem, kernel, workers), parse_bytes(self.memory))
             for sub in split_classes(problem):
-                machine = Machine(Columns(values.data), sub.y, self.C * problem.weights)
+                columns = Columns(values.data, n_expected=min(self.n_basis, len(sub.y)))
+                machine = Machine(columns, sub.y, self.C * problem.weights)
                 growth = Growth(machine, values, self.n_candidates, rng)
                 selections.append(growth.run(self.n_basis))
         return selections
@@ -154,6 +157,38 @@ class SpSVC(BasisClassifier):
             f"found no more than {np.min(self.n_basis_)} independent basis vectors of the "
             f"n_basis={self.n_basis} asked for; lower n_basis, or use a narrower kernel"
         )
+
+
+class RowValues:
+    """Kernel values between some rows and all, in float32; of few rows each is computed once.
+
+    Parameters
+    ----------
+    data : KernelRows
+        The rows.
+    max_bytes : int
+        Bytes that held values may take.
+    """
+
+    def __init__(self, data: KernelRows, max_bytes: int) -> None:
+        n = len(data)
+        self.data = data
+        self._known = np.zeros(n, bool)
+        is_held = n <= HELD_ROWS and 4 * n * n <= max_bytes
+        self._held = np.empty((n, n), np.float32) if is_held else None
+
+    def take(self, rows: Index) -> NDArray[np.float32]:
+        """Values of these rows, shape (n_rows, n)."""
+        if self._held is None:
+            return self._compute(rows)
+        fresh = rows[~self._known[rows]]
+        if len(fresh):
+            self._held[fresh] = self._compute(fresh)
+            self._known[fresh] = True
+        return self._held[rows]
+
+    def _compute(self, rows: Index) -> Any:
+        return self.data.block(np.arange(len(self.data)), self.data.workers, rows)
 
 
 class Growth:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
+from sklearn.utils import check_consistent_length, column_or_1d
 
 from widemargin.estimators.basis_base import (
     BasisClassifier,
@@ -23,8 +24,13 @@ from widemargin.parallel import open_workers
 from widemargin.problem import Problem
 from widemargin.progress import show_bases
 from widemargin.solvers.sparse_machine import Columns, Machine
-from widemargin.solvers.sparse_scores import HeldCandidates, RowValues
-from widemargin.solvers.sparse_search import Search, Selection, Selector, Stage
+from widemargin.solvers.sparse_search import (
+    Search,
+    Selection,
+    Selector,
+    Stage,
+    draw_candidates,
+)
 from widemargin.validation import (
     check_flag,
     check_integer,
@@ -72,7 +78,8 @@ class ProjectedSVC(BasisClassifier):
     ----------
     n_basis : int, float, str, default=50
         Basis vectors of each binary problem: a number, a share of the training rows, or an amount
-        such as ``"4 kB"`` for all vectors and coefficients in float32. ``"auto"`` grows bases on
+        such as ``"4 kB"`` for all vectors and coefficients in float32; scalers before it in a pipeline
+        come on top. ``"auto"`` grows bases on
         most of the rows and takes the smallest, up to 100, whose accuracy on the others differs from
         that of the best by less than one standard error of their difference. Fewer are used if they
         separate the training rows, or if no more are independent.
@@ -86,8 +93,8 @@ class ProjectedSVC(BasisClassifier):
         Whether to exchange basis vectors once they are chosen (the paper's second stage). If they
         separate the training rows, they become as few as still do.
     candidates : "all", int or float, default="all"
-        Rows that may become basis vectors: all, or a number or share of them drawn anew for every
-        choice. Of 59 one is among the best 5 % with a probability of 95 %.
+        Rows that may become basis vectors: all, or a number or share of them drawn by chance, and
+        anew when a tenth of them is in the basis. Five hundred are usually nearly as good as all.
     shared_basis : bool, default=False
         With more than two classes: one basis for all instead of one for each class. In a model of
         the same size every class then has more vectors, and a kernel value serves all.
@@ -100,8 +107,9 @@ class ProjectedSVC(BasisClassifier):
     max_time : float or None, default=None
         Seconds after which to stop with the basis reached so far.
     memory : int or str, default="auto"
-        Bound on kernel values held, in bytes or text such as ``"2 GB"``; what does not fit is computed
-        again and again.
+        Bound on kernel values held for candidates, in bytes or text such as ``"2 GB"``; what does not
+        fit is computed again and again. Those of the basis, 8 bytes for each row and vector, are held
+        in any case.
     n_jobs : int or None, default=None
         Threads; None for all cores.
     random_state : int, RandomState or None, default=None
@@ -248,7 +256,8 @@ class ProjectedSVC(BasisClassifier):
         path : list of PathPoint
             One for each size of the growing basis, and one for the final model.
         """
-        y = np.asarray(y)
+        y = column_or_1d(y)
+        check_consistent_length(X, y)
         accuracies = [float(np.mean(labels == y)) for labels in self.staged_predict(X)]
         objectives = [*self._path.objective.sum(axis=1), float(np.sum(self.objective_))]
         sizes = [*range(1, len(self._path) + 1), int(np.max(self.n_basis_))]
@@ -266,10 +275,7 @@ class ProjectedSVC(BasisClassifier):
             check_flag(name, getattr(self, name))
         check_verbose(self.verbose)
         if not (isinstance(self.n_basis, str) or is_count_or_share(self.n_basis)):
-            raise ValueError(
-                f"n_basis: {self.n_basis!r} is not allowed; give a positive number of vectors, a "
-                "share of the rows between 0 and 1, an amount such as '4 kB', or 'auto'"
-            )
+            raise ValueError(_explain_basis(self.n_basis))
         if self.candidates != "all" and not is_count_or_share(self.candidates):
             raise ValueError(
                 f"candidates: {self.candidates!r} is not allowed; give 'all', a positive number, or a "
@@ -287,22 +293,22 @@ class ProjectedSVC(BasisClassifier):
             max_iter=self.max_iter,
             deadline=None if self.max_time is None else time.perf_counter() + self.max_time,
             max_bytes=parse_bytes(self.memory),
-            seed=draw_seed(self.random_state),
         )
+        seed = draw_seed(self.random_state)
         if isinstance(self.n_basis, str) and self.n_basis == "auto":
-            size = self._find_size(problem, kernel, replace(search, refine=False))
+            size = self._find_size(problem, kernel, replace(search, refine=False), seed)
         else:
             size = self._count_basis(problem)
-        return self._search(problem, kernel, replace(search, n_basis=size))
+        return self._search(problem, kernel, replace(search, n_basis=size), seed)
 
     def _count_basis(self, problem: Problem) -> int:
         """Basis vectors of each problem that the parameter asks for."""
         if not isinstance(self.n_basis, str):
             return count_rows(self.n_basis, len(problem.labels))
-        budget = parse_bytes(self.n_basis, name="n_basis")
+        budget = self._parse_budget(self.n_basis)
         n_functions = 1 if len(problem.classes) == 2 else len(problem.classes)
-        n_bases, n_coefs = (1, n_functions) if self.shared_basis else (n_functions, 1)
-        each = NUMBER_BYTES * n_bases * (problem.X.shape[1] + n_coefs)
+        n_bases = 1 if self.shared_basis else n_functions
+        each = NUMBER_BYTES * n_bases * (problem.X.shape[1] + n_functions)
         size = (budget - NUMBER_BYTES * n_functions) // each
         if size < 1:
             raise ValueError(
@@ -311,17 +317,23 @@ class ProjectedSVC(BasisClassifier):
             )
         return size
 
-    def _find_size(self, problem: Problem, kernel: Kernel, search: Search) -> int:
+    def _parse_budget(self, amount: str) -> int:
+        try:
+            return parse_bytes(amount, name="n_basis")
+        except ValueError as error:
+            raise ValueError(_explain_basis(amount)) from error
+
+    def _find_size(self, problem: Problem, kernel: Kernel, search: Search, seed: int) -> int:
         """Smallest basis that rows held out do not tell from the best."""
         n_folds = min(AUTO_FOLDS, int(np.bincount(problem.labels).min()))
         if n_folds < 2:
             raise ValueError(
                 "n_basis: 'auto' holds rows out and needs at least two of every class; give a number"
             )
-        folds = StratifiedKFold(n_folds, shuffle=True, random_state=search.seed)
+        folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
         rights, objectives, rows = [], [], np.empty(0, np.intp)
         for kept, held_out in folds.split(problem.labels, problem.labels):
-            right, objective = self._judge_sizes(problem, kernel, kept, held_out, search)
+            right, objective = self._judge_sizes(problem, kernel, kept, held_out, search, seed)
             # A basis that stopped growing stays as it is.
             at = np.minimum(np.arange(search.n_basis), len(right) - 1)
             rights.append(right[at])
@@ -339,39 +351,44 @@ class ProjectedSVC(BasisClassifier):
         return size
 
     def _judge_sizes(
-        self, problem: Problem, kernel: Kernel, kept: Index, held_out: Index, search: Search
+        self,
+        problem: Problem,
+        kernel: Kernel,
+        kept: Index,
+        held_out: Index,
+        search: Search,
+        seed: int,
     ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
         """Which rows held out are right at every size, and the objectives."""
         part = replace(
             problem, X=problem.X[kept], labels=problem.labels[kept], kept=problem.kept[kept],
             sample_weights=problem.sample_weights[kept], weights=problem.weights[kept],
         )  # fmt: skip
-        path = _make_path(part, kernel, self._search(part, kernel, search))
+        path = _make_path(part, kernel, self._search(part, kernel, search, seed))
         decisions = path.decide(problem.X[held_out], max_bytes=search.max_bytes, n_jobs=self.n_jobs)
         is_binary = len(problem.classes) == 2
         found = [d[:, 0] >= 0 if is_binary else d.argmax(axis=1) for d in decisions]
         return np.array(found) == problem.labels[held_out], path.objective.sum(axis=1)
 
-    def _search(self, problem: Problem, kernel: Kernel, search: Search) -> list[Selection]:
+    def _search(
+        self, problem: Problem, kernel: Kernel, search: Search, seed: int
+    ) -> list[Selection]:
         """Choose the bases of all problems."""
         n = len(problem.labels)
-        everyone = isinstance(self.candidates, str)
-        if not everyone:
+        if not isinstance(self.candidates, str):
             search = replace(search, n_candidates=count_rows(self.candidates, n))
         questions = [sub.y for sub in split_classes(problem)]
         groups = [questions] if self.shared_basis else [[y] for y in questions]
         selections = []
         with open_workers(self.n_jobs) as workers, show_bases(len(groups), self.verbose) as show:
             rows = self._read_rows(problem, kernel, workers)
-            pool = (
-                HeldCandidates(rows, np.arange(n), search.max_bytes)
-                if everyone
-                else RowValues(rows, search.max_bytes)
-            )
+            rng = np.random.default_rng(seed)
+            candidates = draw_candidates(rows, search, rng)
             for number, group in enumerate(groups):
-                columns = Columns(rows)
+                columns = Columns(rows, n_expected=min(search.n_basis, n))
                 machines = [Machine(columns, y, self.C * problem.weights) for y in group]
-                selector = Selector(columns, machines, search, pool, self._listener(show, number))
+                listener = self._listener(show, number)
+                selector = Selector(columns, machines, search, candidates, rng, listener)
                 selections.append(selector.run())
         return selections
 
@@ -404,6 +421,13 @@ class ProjectedSVC(BasisClassifier):
             "max_time": f"stopped after max_time={self.max_time} s with "
             f"{np.max(self.n_basis_)} basis vectors; allow more time for a better basis",
         }.get(self.stop_reason_)
+
+
+def _explain_basis(n_basis: Any) -> str:
+    return (
+        f"n_basis: {n_basis!r} is not allowed; give a positive number of vectors, a share of the rows "
+        "between 0 and 1, an amount such as '4 kB', or 'auto'"
+    )
 
 
 def _find_knee(

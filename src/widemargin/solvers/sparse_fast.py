@@ -19,7 +19,7 @@ def add_multiple(factor, row, out):
 
 @jit
 def add_rows(K, rows, coef, out):
-    """Add ``coef' K[rows]`` to ``out``; coef is (rows, m), out (m, columns) of the type of K."""
+    """Add ``coef' K[rows]`` to ``out``; coef is (rows, m), out (m, columns) of one type."""
     for start in range(0, K.shape[1], COLUMNS):
         stop = min(start + COLUMNS, K.shape[1])
         for r in range(rows.size):

@@ -22,7 +22,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
+from scipy.linalg.blas import dtrsm
+from scipy.linalg.lapack import dgetrf, dgetrs
 
 from widemargin.kernels import Index, Kernel
 from widemargin.parallel import Workers
@@ -300,8 +301,9 @@ class Machine:
         weighted = cost * column
         size = len(self.columns.rows) + 1
         if size > len(self._M):
-            self._M = np.pad(self._M, (0, 1))
-            self._rhs = np.append(self._rhs, 0.0)
+            M, rhs = np.zeros((size, size)), np.zeros(size)
+            M[:-1, :-1], rhs[:-1] = self._M, self._rhs
+            self._M, self._rhs = M, rhs
         penalty = self.columns.penalty[at]
         line = penalty + np.append(weighted.sum(), weighted @ self.columns.values[rows])
         self._M[at, :] = self._M[:, at] = line
@@ -347,10 +349,12 @@ class Machine:
 
     def _solve(self) -> FloatArray:
         scaled, scale = self._scaled()
-        u = scale * np.linalg.solve(scaled, scale * self._rhs)
+        # Transposed, which is the same, it is in the order that LAPACK wants.
+        factors, pivots, _ = dgetrf(scaled.T, overwrite_a=True)
+        u = scale * dgetrs(factors, pivots, scale * self._rhs)[0]
         # Once more for what is left: the matrix is a slightly different one.
         rest = self._rhs - self._M @ u
-        return u + scale * np.linalg.solve(scaled, scale * rest)
+        return np.asarray(u + scale * dgetrs(factors, pivots, scale * rest)[0])
 
     def _scaled(self) -> tuple[FloatArray, FloatArray]:
         """M with a diagonal of ones, as definite as rounding errors leave it, and the scale."""
@@ -359,7 +363,7 @@ class Machine:
         scale = 1.0 / np.sqrt(np.where(diag > 0, diag, 1.0))
         scaled = self._M * scale * scale[:, None]
         floor = np.finfo(np.float64).eps + self.columns.noise * self._penalty_share(scale)
-        scaled[np.diag_indices_from(scaled)] += len(scaled) * floor
+        scaled.flat[:: len(scaled) + 1] += len(scaled) * floor
         return scaled, scale
 
     def _penalty_share(self, scale: FloatArray) -> FloatArray:
@@ -401,7 +405,13 @@ class Machine:
         return bool((np.abs(gradient) <= GRADIENT_TOL * terms.max() + 1e-300).all())
 
 
+def solve_lower(factor: FloatArray, right: FloatArray, *, transposed: bool = False) -> FloatArray:
+    """Solution X of ``L X = right``, or of ``L' X = right``, for a lower triangle L."""
+    # For BLAS, which counts along columns: X' L' = right', or X' L = right'.
+    return np.asarray(dtrsm(1.0, factor.T, right.T, side=1, trans_a=transposed).T)
+
+
 def inverse_diagonal(factor: FloatArray) -> FloatArray:
     """Diagonal of ``inv(L L')``."""
-    inverse = solve_triangular(factor, np.eye(len(factor)), lower=True)
+    inverse = solve_lower(factor, np.eye(len(factor)))
     return np.einsum("ij,ij->j", inverse, inverse)

@@ -8,19 +8,23 @@ once for the price of a product with inv(M), where the paper removes one basis v
 and scores all candidates again.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 
 from widemargin.kernels import Index
 from widemargin.parallel import Workers
 from widemargin.solvers.sparse_fast import add_rows
-from widemargin.solvers.sparse_machine import FloatArray, KernelRows, Machine, inverse_diagonal
+from widemargin.solvers.sparse_machine import (
+    FloatArray,
+    KernelRows,
+    Machine,
+    inverse_diagonal,
+    solve_lower,
+)
 
 #: Kernel values between candidates and rows are held in float64 for up to so many rows, if computing
 #: them so takes at most `EXACT_PRODUCTS` multiplications.
@@ -35,48 +39,12 @@ TILE_ROWS, TILE_COLUMNS, ROW_PIECES = 1024, 2048, 16
 #: A candidate counts as dependent on the basis if less than this share of its diagonal entry is
 #: left (Eq. 48): with kernel values of float64, of float32 added in float64, and of float32.
 DEPENDENT, DEPENDENT_WIDE, DEPENDENT_FLOAT32 = 1e-10, 1e-9, 1e-6
-#: Values of rows that are drawn are kept for up to so many rows; of more few are drawn twice.
-HELD_ROWS = 8192
-#: Rows that a thread adds up at a time for candidates that are drawn.
-PIECE_ROWS = 16384
 #: Sums with up to so many factors read the kernel matrix in place; BLAS is quicker with more.
 FEW_FACTORS = 4
 
 
-class RowValues:
-    """Kernel values between some rows and all, in float32; of few rows each is computed once.
-
-    Parameters
-    ----------
-    data : KernelRows
-        The rows.
-    max_bytes : int
-        Bytes that held values may take.
-    """
-
-    def __init__(self, data: KernelRows, max_bytes: int) -> None:
-        n = len(data)
-        self.data = data
-        self._known = np.zeros(n, bool)
-        is_held = n <= HELD_ROWS and 4 * n * n <= max_bytes
-        self._held = np.empty((n, n), np.float32) if is_held else None
-
-    def take(self, rows: Index) -> NDArray[np.float32]:
-        """Values of these rows, shape (n_rows, n)."""
-        if self._held is None:
-            return self._compute(rows)
-        fresh = rows[~self._known[rows]]
-        if len(fresh):
-            self._held[fresh] = self._compute(fresh)
-            self._known[fresh] = True
-        return self._held[rows]
-
-    def _compute(self, rows: Index) -> Any:
-        return self.data.block(np.arange(len(self.data)), self.data.workers, rows)
-
-
-class HeldCandidates:
-    """Candidates of all choices; kernel values between them and all rows are held if affordable.
+class Candidates:
+    """Rows that may join the basis; kernel values between them and all rows are held if affordable.
 
     Parameters
     ----------
@@ -100,11 +68,10 @@ class HeldCandidates:
             self._held = data.kernel.exact(data.X, data.X[rows])
         elif 4 * size <= max_bytes:
             self._held = data.block(rows, data.workers)
-        if self._held is not None and len(data) <= WIDE_ROWS and 12 * size <= max_bytes:
-            self._held = self._held.astype(np.float64, copy=False)
+        self._sum_type = np.float64 if len(data) <= WIDE_ROWS else np.float32
         self._means = self._find_means()
         if self._held is not None:
-            self._held -= self._means
+            self._held -= self._means.astype(self._held.dtype)
         self.diag = data.diag[rows]
 
     @property
@@ -112,8 +79,7 @@ class HeldCandidates:
         """Share of a diagonal entry that must be left for a candidate to be independent."""
         if self.is_exact:
             return DEPENDENT
-        is_wide = self._held is not None and self._held.dtype == np.float64
-        return DEPENDENT_WIDE if is_wide else DEPENDENT_FLOAT32
+        return DEPENDENT_WIDE if self._sum_type == np.float64 else DEPENDENT_FLOAT32
 
     def column(self, position: int) -> FloatArray:
         """Kernel between all rows and a candidate."""
@@ -168,9 +134,9 @@ class HeldCandidates:
     def _tile(self, rows: Any, columns: slice) -> NDArray[Any]:
         """Kernel between some rows and consecutive candidates."""
         if self._held is not None:
-            return self._held[rows, columns]
+            return self._held[rows, columns].astype(self._sum_type, copy=False)
         tile = self.data.block(self.rows[columns], Workers(1, None), rows)
-        return np.asarray(tile - self._means[columns], np.float32)
+        return np.asarray(tile - self._means[columns], self._sum_type)
 
     def _find_means(self) -> FloatArray:
         """Mean kernel value of each candidate, which the bias makes up for."""
@@ -183,8 +149,8 @@ class HeldCandidates:
         held = self._held
         assert held is not None
         jobs = _cut(len(used), held.shape[1])
-        coef = coef.astype(held.dtype)
-        out = np.zeros((len(jobs), coef.shape[1], held.shape[1]), held.dtype)
+        coef = coef.astype(self._sum_type)
+        out = np.zeros((len(jobs), coef.shape[1], held.shape[1]), self._sum_type)
 
         def work(first: int, last: int) -> None:
             for number in range(first, last):
@@ -208,77 +174,50 @@ class HeldCandidates:
 def _cut(n_rows: int, n_columns: int) -> list[tuple[slice, slice]]:
     """Parts of a matrix for threads: columns, or rows as well if columns are few."""
     n_pieces = 1 if n_columns > TILE_COLUMNS else min(ROW_PIECES, n_rows // TILE_ROWS + 1)
-    ends = np.linspace(0, n_rows, n_pieces + 1).astype(int)
+    ends = [n_rows * piece // n_pieces for piece in range(n_pieces + 1)]
     return [
-        (slice(int(first), int(last)), slice(column, min(column + TILE_COLUMNS, n_columns)))
+        (slice(first, last), slice(column, min(column + TILE_COLUMNS, n_columns)))
         for first, last in pairwise(ends)
         for column in range(0, n_columns, TILE_COLUMNS)
     ]
 
 
-class DrawnCandidates:
-    """Some candidates drawn for one choice, with their kernel values.
-
-    Parameters
-    ----------
-    values : RowValues
-        Kernel values of rows.
-    rows : ndarray of shape (n_candidates,)
-        Rows that are candidates.
-    """
-
-    def __init__(self, values: RowValues, rows: Index) -> None:
-        self.data = values.data
-        self.rows = rows
-        self.diag = values.data.diag[rows]
-        is_wide = len(self.data) <= WIDE_ROWS
-        wanted = np.float64 if is_wide else np.float32
-        self.values: NDArray[Any] = values.take(rows).astype(wanted)
-        # The bias makes up for the means.
-        self.values -= self.values.mean(axis=1, keepdims=True, dtype=np.float64).astype(wanted)
-        self.threshold = DEPENDENT_WIDE if is_wide else DEPENDENT_FLOAT32
-
-    def column(self, position: int) -> FloatArray:
-        """Kernel between all rows and a candidate."""
-        return self.data.column(int(self.rows[position]))
-
-
-class Scores(ABC):
-    """What each candidate would do for one machine.
+class Scores:
+    """What each candidate would do for one machine; sums over rows follow the machine's changes.
 
     Parameters
     ----------
     machine : Machine
         The machine.
-    candidates : HeldCandidates or DrawnCandidates
+    candidates : Candidates
         Rows that may join the basis.
     """
 
-    def __init__(self, machine: Machine, candidates: HeldCandidates | DrawnCandidates) -> None:
+    def __init__(self, machine: Machine, candidates: Candidates) -> None:
         self.machine = machine
         self.candidates = candidates
-
-    @abstractmethod
-    def _sums(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Weighted sums over the support vectors, for all candidates.
-
-        Of the kernel, with ones and with the columns of the basis, shape (n_basis + 1, n); of the
-        kernel with the labels; and of its squares.
-        """
+        n = len(candidates.rows)
+        # Sums over the support vectors: of the kernel, of it with labels, and of its squares; and for
+        # each basis vector the cross term.
+        self._support = np.zeros(len(machine.y), bool)
+        self._bias = np.zeros(n)
+        self._labels = np.zeros(n)
+        self._squares = np.zeros(n)
+        self._cross: dict[int, FloatArray] = {}
 
     def gains(self) -> FloatArray:
         """How much J would fall if a candidate were added; zero for dependent ones (Eq. 44)."""
-        _, left, gradient, enough = self._relate()
-        return np.where(enough(left), gradient**2 / np.where(enough(left), left, 1.0), 0.0)
+        _, _, left, gradient, least = self._relate()
+        good = left > least
+        return np.where(good, gradient**2 / np.where(good, left, 1.0), 0.0)
 
     def exchanges(self) -> FloatArray:
         """How much J would fall if a basis vector made way for a candidate.
 
         Shape (n_basis, n_candidates); -inf for candidates that depend on the others.
         """
-        half, left, gradient, enough = self._relate()
-        factor = self.machine.factor
-        P = solve_triangular(factor, half, lower=True, trans="T", check_finite=False)
+        factor, half, left, gradient, least = self._relate()
+        P = solve_lower(factor, half, transposed=True)
         inverse_diag = inverse_diagonal(factor)
         u = self.machine.solution.u
         out = np.empty((len(u) - 1, len(left)))
@@ -287,97 +226,39 @@ class Scores(ABC):
             for i in range(first + 1, last + 1):
                 moved = gradient - (u[i] / inverse_diag[i]) * P[i]
                 room = left + P[i] * P[i] / inverse_diag[i]
-                good = enough(room)
+                good = room > least
                 gain = moved * moved / np.where(good, room, 1.0) - u[i] ** 2 / inverse_diag[i]
                 out[i - 1] = np.where(good, gain, -np.inf)
 
         self.candidates.data.workers.run(len(out), score, grain=1)
         return out
 
-    def _relate(self) -> tuple[FloatArray, FloatArray, FloatArray, Callable[[FloatArray], Any]]:
-        """Cross terms solved halfway, what is left of the diagonal, gradients, and the test (48)."""
-        cross, labels, squares = self._sums()
-        cross[1:] += self.machine.columns.kernel_at(self.candidates.rows).T
-        gradient = self.machine.solution.u @ cross - labels
-        factor = self.machine.factor
-        half = np.empty_like(cross)
+    def _relate(self) -> tuple[FloatArray, ...]:
+        """M's factor, cross terms solved halfway, what is left of the diagonal, gradients.
 
-        def solve(i: int, j: int) -> None:
-            half[:, i:j] = solve_triangular(factor, cross[:, i:j], lower=True, check_finite=False)
-
-        self.candidates.data.workers.run(cross.shape[1], solve)
-        whole = self.candidates.diag + squares
-        left = whole - np.einsum("ij,ij->j", half, half)
-        least = self.candidates.threshold * whole
-        return half, left, gradient, lambda room: room > least
-
-
-class DrawnScores(Scores):
-    """Scores of candidates that are looked at once."""
-
-    candidates: DrawnCandidates
-
-    def _sums(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        machine, K = self.machine, self.candidates.values
-        rows = np.flatnonzero(machine.support)
-        # A copy of the rows pays if it is much shorter.
-        parts = _pieces(rows) if 2 * len(rows) < len(machine.y) else _pieces(len(machine.y))
-        weights = np.where(machine.support, machine.cost, 0.0).astype(K.dtype)
-        sums = np.zeros((len(parts), len(K), len(machine.columns.rows) + 2))
-        squares = np.zeros((len(parts), len(K)))
-
-        def add(first: int, last: int) -> None:
-            for number in range(first, last):
-                part = parts[number]
-                weighted = K[:, part] * weights[part]
-                y = machine.y[part]
-                factors = np.column_stack([np.ones_like(y), machine.columns.values[part], y])
-                sums[number] = weighted @ factors.astype(K.dtype)
-                squares[number] = np.einsum("ij,ij->i", weighted, K[:, part])
-
-        self.candidates.data.workers.run(len(parts), add, grain=1)
-        total = sums.sum(axis=0).T
-        return total[:-1].copy(), total[-1], squares.sum(axis=0)
-
-
-def _pieces(rows: Any) -> list[Any]:
-    """Some rows, or that many, in pieces for threads; their sums do not depend on the threads."""
-    if isinstance(rows, int):
-        return [slice(i, min(i + PIECE_ROWS, rows)) for i in range(0, rows, PIECE_ROWS)]
-    return [rows[i : i + PIECE_ROWS] for i in range(0, len(rows), PIECE_ROWS)]
-
-
-class FollowedScores(Scores):
-    """Scores of the same candidates again and again: the sums follow the machine's changes."""
-
-    candidates: HeldCandidates
-
-    def __init__(self, machine: Machine, candidates: HeldCandidates) -> None:
-        super().__init__(machine, candidates)
-        n = len(candidates.rows)
-        self._support = np.zeros(len(machine.y), bool)
-        self._bias = np.zeros(n)
-        self._labels = np.zeros(n)
-        self._squares = np.zeros(n)
-        self._cross: dict[int, FloatArray] = {}
-
-    def _sums(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        And what must be left at least (Eq. 48).
+        """
         self._synchronise()
-        basis = [self._cross[row] for row in self.machine.columns.rows]
-        return np.array([self._bias, *basis]), self._labels, self._squares
+        cross = np.array([self._bias, *(self._cross[row] for row in self.machine.columns.rows)])
+        gradient = self.machine.solution.u @ cross - self._labels
+        factor = self.machine.factor
+        half = solve_lower(factor, cross)
+        whole = self.candidates.diag + self._squares
+        left = whole - np.einsum("ij,ij->j", half, half)
+        return factor, half, left, gradient, self.candidates.threshold * whole
 
     def _synchronise(self) -> None:
         """Follow the machine's changes since the last time."""
-        rows, cost = self.machine.columns.rows, self.machine.cost
-        self._cross = {row: values for row, values in self._cross.items() if row in rows}
-        known, y = list(self._cross), self.machine.y
+        columns, cost, y = self.machine.columns, self.machine.cost, self.machine.y
+        self._cross = {row: sums for row, sums in self._cross.items() if row in columns.rows}
         now = self.machine.support
-        if (self._support != now).any():
-            weights = np.where(self._support != now, np.where(now, cost, -cost), 0.0)
-            columns = self._values_of(known)
+        changed = self._support != now
+        if changed.any():
+            known = list(self._cross)
+            values = self._values_of(known)
             sums, squares = self.candidates.sweep(
-                weights,
-                lambda some: np.column_stack([np.ones_like(y[some]), y[some], columns(some)]),
+                np.where(changed, np.where(now, cost, -cost), 0.0),
+                lambda some: np.column_stack([np.ones_like(y[some]), y[some], values(some)]),
                 squares=True,
             )
             self._bias += sums[0]
@@ -386,10 +267,12 @@ class FollowedScores(Scores):
             for row, more in zip(known, sums[2:], strict=True):
                 self._cross[row] += more
             self._support = now.copy()
-        fresh = [row for row in rows if row not in self._cross]
+        fresh = [row for row in columns.rows if row not in self._cross]
         if fresh:
-            weights = np.where(now, cost, 0.0)
-            sums, _ = self.candidates.sweep(weights, self._values_of(fresh), squares=False)
+            values = self._values_of(fresh)
+            sums, _ = self.candidates.sweep(np.where(now, cost, 0.0), values, squares=False)
+            means = columns.means[[columns.rows.index(row) for row in fresh]]
+            sums += (values(self.candidates.rows) + means).T
             self._cross |= dict(zip(fresh, sums, strict=True))
 
     def _values_of(self, basis: list[int]) -> Callable[[Index | slice], FloatArray]:
@@ -397,5 +280,8 @@ class FollowedScores(Scores):
         columns = self.machine.columns
         if basis == columns.rows:
             return lambda some: columns.values[some]
+        if len(basis) == 1:
+            column = columns.values[:, [columns.rows.index(basis[0])]]
+            return lambda some: column[some]
         places = [columns.rows.index(row) for row in basis]
         return lambda some: columns.values[some][:, places]

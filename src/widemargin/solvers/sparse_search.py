@@ -1,27 +1,27 @@
 """The choice of a basis for sparse machines: grown, then refined (PSVM, Procedures 1 to 4)."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 
-from widemargin.solvers.sparse_machine import Columns, FloatArray, Machine
-from widemargin.solvers.sparse_scores import (
-    DrawnCandidates,
-    DrawnScores,
-    FollowedScores,
-    HeldCandidates,
-    RowValues,
-    Scores,
+from widemargin.solvers.sparse_machine import (
+    Columns,
+    FloatArray,
+    KernelRows,
+    Machine,
+    solve_lower,
 )
+from widemargin.solvers.sparse_scores import Candidates, Scores
 
 #: Exchanges that were promised to lower J and did not, before the search ends.
 MAX_REFUSALS = 5
-#: Draws of candidates without an exchange, before the search ends.
+#: Draws of candidates of which none is of use, before the search ends.
 MAX_IDLE = 5
+#: Candidates are drawn anew when this share of them has joined the basis: the best are gone.
+RENEWED_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Search:
     n_basis : int
         Basis vectors.
     n_candidates : int or None
-        Rows drawn anew for every choice; None for all rows.
+        Rows drawn as candidates; None for all rows.
     refine : bool
         Whether to exchange basis vectors afterwards.
     tol : float
@@ -85,8 +85,6 @@ class Search:
         When to stop, by `time.perf_counter`.
     max_bytes : int
         Memory for kernel values.
-    seed : int
-        For the draws.
     """
 
     n_basis: int
@@ -96,7 +94,6 @@ class Search:
     max_iter: int = 1000
     deadline: float | None = None
     max_bytes: int = 2 * 10**9
-    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -125,6 +122,14 @@ class Selection:
     n_requested: int
 
 
+def draw_candidates(data: KernelRows, search: Search, rng: np.random.Generator) -> Candidates:
+    """Rows that may join a basis: all, or some of them by chance."""
+    rows = np.arange(len(data))
+    if search.n_candidates is not None and search.n_candidates < len(rows):
+        rows = np.sort(rng.choice(rows, search.n_candidates, replace=False))
+    return Candidates(data, rows, search.max_bytes)
+
+
 class Selector:
     """Chooses the basis of some machines that share it.
 
@@ -136,8 +141,10 @@ class Selector:
         On these columns.
     search : Search
         What to do.
-    pool : HeldCandidates or RowValues
-        All candidates, or where to draw some from, as the search asks for.
+    candidates : Candidates
+        Those to begin with.
+    rng : Generator
+        For drawing others, unless the first are all.
     show : callable or None
         Called with the name of the stage and the present `Stage` after every change.
     """
@@ -147,21 +154,16 @@ class Selector:
         columns: Columns,
         machines: list[Machine],
         search: Search,
-        pool: HeldCandidates | RowValues,
+        candidates: Candidates,
+        rng: np.random.Generator,
         show: Callable[[str, Stage], object] | None = None,
     ) -> None:
         self.columns = columns
         self.machines = machines
         self.search = search
         self.show = show
-        self._rng = np.random.default_rng(search.seed)
-        self._n = len(machines[0].y)
-        self._values: RowValues | None = None
-        self._scores: Sequence[Scores] = []
-        if isinstance(pool, RowValues):
-            self._values = pool
-        else:
-            self._scores = [FollowedScores(machine, pool) for machine in machines]
+        self._rng = rng
+        self._consider(candidates)
 
     def run(self) -> Selection:
         """Grow the basis (Procedures 1 to 3), then refine it (Procedure 4)."""
@@ -175,6 +177,8 @@ class Selector:
         if self.search.refine and stop_reason != "max_time":
             n_exchanges, refined = self._refine()
             stop_reason = stop_reason if refined == "converged" else refined
+            if stop_reason == "converged" and len(self.columns.rows) < self.search.n_basis:
+                stop_reason = "separated"
         return Selection(
             describe_machines(self.machines), path, stop_reason, n_exchanges, self.search.n_basis
         )
@@ -205,38 +209,46 @@ class Selector:
 
     def _append_any(self) -> bool:
         """Add the best candidate; if candidates are drawn and none will do, of another draw."""
-        n_draws = 1 if self.search.n_candidates is None else 1 + MAX_IDLE
-        return any(self._append_best() for _ in range(n_draws))
+        if self._are_drawn and self._n_chosen >= RENEWED_SHARE * len(self._candidates.rows):
+            self._draw()
+        if self._append_best():
+            return True
+        for _ in range(MAX_IDLE if self._are_drawn else 0):
+            self._draw()
+            if self._append_best():
+                return True
+        return False
 
     def _append_best(self) -> bool:
         """Add the candidate that lowers J most; False if none is independent of the basis."""
-        scores = self._current_scores()
-        gains = np.sum([s.gains() for s in scores], axis=0)
-        candidates = scores[0].candidates
-        gains[np.isin(candidates.rows, self.columns.rows)] = 0.0
-        for at in np.argsort(-gains, kind="stable")[:MAX_REFUSALS]:
+        gains = np.sum([scores.gains() for scores in self._scores], axis=0)
+        candidates = self._candidates
+        gains[self._are_taken()] = 0.0
+        for _ in range(MAX_REFUSALS):
+            at = int(np.argmax(gains))
             # The first is taken even if it is worth nothing: there must be one.
             if gains[at] <= 0 and self.columns.rows:
                 break
-            row, column = int(candidates.rows[at]), candidates.column(int(at))
-            if self._is_independent(row, column, self.columns.rows, candidates.threshold):
+            row, column = int(candidates.rows[at]), candidates.column(at)
+            if self._is_independent(row, column, self.columns.rows):
                 self.columns.append(row, column)
                 for machine in self.machines:
                     machine.append()
                     machine.settle()
+                self._n_chosen += 1
                 return True
+            gains[at] = -1.0
         return False
 
-    def _is_independent(
-        self, row: int, column: FloatArray, others: list[int], threshold: float
-    ) -> bool:
+    def _is_independent(self, row: int, column: FloatArray, others: list[int]) -> bool:
         """The condition (48) for the regulariser alone, whatever the support vectors."""
+        if not others:
+            return bool(column[row] > 0)
         places = [self.columns.rows.index(other) for other in others]
         K = self.columns.kernel_at(others)[:, places]
-        mine = column[others]
-        half = solve_triangular(np.linalg.cholesky(K), mine, lower=True) if others else mine
-        left = column[row] - half @ half
-        return bool(left > threshold * column[row])
+        half = solve_lower(np.asarray(np.linalg.cholesky(K), np.float64), column[others, None])
+        left = column[row] - np.vdot(half, half)
+        return bool(left > self._candidates.threshold * column[row])
 
     def _refine(self) -> tuple[int, str]:
         """Exchange basis vectors while that lowers J; while the rows are separated, remove some.
@@ -257,12 +269,12 @@ class Selector:
             if self._exchange_best():
                 n_exchanges, n_idle = n_exchanges + 1, 0
                 self._tell("refine")
-            elif self.search.n_candidates is None or n_idle == MAX_IDLE:
+            elif self._are_drawn and n_idle < MAX_IDLE:
+                self._draw()
+                n_idle += 1
+            else:
                 reason = "converged"
                 break
-            else:
-                # Other candidates are drawn the next time.
-                n_idle += 1
         if separating is not None and not self._is_separated:
             self.columns.restore(separating[0])
             for machine, state in zip(self.machines, separating[1], strict=True):
@@ -279,27 +291,23 @@ class Selector:
 
     def _exchange_best(self) -> bool:
         """Make the exchange that lowers J most; False if none does."""
-        scores = self._current_scores()
-        falls = np.sum([s.exchanges() for s in scores], axis=0)
-        candidates = scores[0].candidates
-        falls[:, np.isin(candidates.rows, self.columns.rows)] = -np.inf
+        falls = np.sum([scores.exchanges() for scores in self._scores], axis=0)
+        falls[:, self._are_taken()] = -np.inf
         least = self.search.tol * self._objective
         for _ in range(MAX_REFUSALS):
             at, chosen = np.unravel_index(int(np.argmax(falls)), falls.shape)
             if falls[at, chosen] <= least:
                 return False
-            if self._try_exchange(int(at), candidates, int(chosen)):
+            if self._try_exchange(int(at), int(chosen)):
                 return True
             falls[at, chosen] = -np.inf
         return False
 
-    def _try_exchange(
-        self, at: int, candidates: HeldCandidates | DrawnCandidates, chosen: int
-    ) -> bool:
+    def _try_exchange(self, at: int, chosen: int) -> bool:
         """Exchange a basis vector; undone if J, with the support set found anew, is not lower."""
-        row, column = int(candidates.rows[chosen]), candidates.column(chosen)
+        row, column = int(self._candidates.rows[chosen]), self._candidates.column(chosen)
         others = self.columns.rows[:at] + self.columns.rows[at + 1 :]
-        if not self._is_independent(row, column, others, candidates.threshold):
+        if not self._is_independent(row, column, others):
             return False
         old_row, old_values = self.columns.rows[at], self.columns.values[:, at].copy()
         old_column = old_values + self.columns.means[at]
@@ -315,14 +323,23 @@ class Selector:
             machine.restore(state)
         return False
 
-    def _current_scores(self) -> Sequence[Scores]:
-        if self._values is None:
-            return self._scores
-        assert self.search.n_candidates is not None
-        n_drawn = min(self.search.n_candidates, self._n)
-        drawn = np.sort(self._rng.choice(self._n, n_drawn, replace=False))
-        candidates = DrawnCandidates(self._values, drawn)
-        return [DrawnScores(machine, candidates) for machine in self.machines]
+    def _are_taken(self) -> NDArray[np.bool_]:
+        """Which candidates are in the basis."""
+        taken = np.zeros(len(self.columns.data), bool)
+        taken[self.columns.rows] = True
+        return taken[self._candidates.rows]
+
+    @property
+    def _are_drawn(self) -> bool:
+        return len(self._candidates.rows) < len(self.columns.data)
+
+    def _draw(self) -> None:
+        self._consider(draw_candidates(self.columns.data, self.search, self._rng))
+
+    def _consider(self, candidates: Candidates) -> None:
+        self._candidates = candidates
+        self._scores = [Scores(machine, candidates) for machine in self.machines]
+        self._n_chosen = 0
 
     def _tell(self, stage: str) -> None:
         if self.show is not None:
