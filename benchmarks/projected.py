@@ -41,8 +41,10 @@ P_GRID = tuple(range(-4, 15, 2))
 Q_GRID = (-4.5, -3.6, -2.7, -1.8, -0.9, 0.0, 0.9, 1.8, 2.7, 3.6, 4.5)
 #: Folds of the cross-validation; more for sets of a few dozen rows.
 N_FOLDS, N_FOLDS_SMALL, SMALL_ROWS = 3, 5, 100
-REPEATS = 3
+REPEATS = 5
 SEEDS = range(5)
+#: Candidates that PSVM draws where it does not take all rows.
+DRAWN = 500
 #: Published and own accuracy agree if they differ by no more standard errors of the test set.
 STANDARD_ERRORS = 2.0
 #: Data count as the paper's if their scale differs by no more, relatively.
@@ -88,15 +90,17 @@ def fit_quietly(model: Any, X: Any, y: NDArray[Any]) -> Any:
         return model.fit(X, y)
 
 
+def time_once(model: Any, case: Case) -> float:
+    """Seconds of a fit on one thread."""
+    with threadpool_limits(limits=1):
+        began = time.perf_counter()
+        fit_quietly(model, case.X_train, case.y_train)
+        return time.perf_counter() - began
+
+
 def time_fit(model: Any, case: Case) -> float:
     """Least seconds of some fits on one thread."""
-    seconds = []
-    with threadpool_limits(limits=1):
-        for _ in range(REPEATS):
-            began = time.perf_counter()
-            fit_quietly(model, case.X_train, case.y_train)
-            seconds.append(time.perf_counter() - began)
-    return min(seconds)
+    return min(time_once(model, case) for _ in range(REPEATS))
 
 
 def accuracy(model: Any, X: Any, y: NDArray[Any]) -> float:
@@ -236,62 +240,59 @@ def run_equal() -> Iterator[Row]:
     """PSVM beside SpSVM at the parameters chosen for PSVM and with as many basis vectors.
 
     Where PSVM stops early at some classes, SpSVM gets the same number in all. One thread, the best of
-    three fits. SpSVM draws 59 candidates (five seeds) or takes all rows, as PSVM does. "Catch up":
-    basis vectors and seconds that SpSVM with 59 takes to reach the J of PSVM, if eight times as many
-    vectors are enough.
+    five fits, in turn. SpSVM draws 59 candidates for every vector, as published, or takes all rows;
+    PSVM takes all rows, or draws 500 of them and does not refine ("PSVM 500"). Means over five seeds
+    where candidates are drawn. "Catch up": basis vectors and seconds that SpSVM with 59 takes to reach
+    the J of PSVM, if eight times as many vectors are enough.
     """
     for name in LARGER:
         case = load_case(name)
         p, q = chosen(case, "PSVM")
         refined, forward = psvm(case, p, q), psvm(case, p, q, refine=False)
-        seconds, forward_seconds = time_fit(refined, case), time_fit(forward, case)
-        size = round(count_vectors(refined) / case.n_problems)
+        size = round(
+            count_vectors(fit_quietly(refined, case.X_train, case.y_train)) / case.n_problems
+        )
+        whole = spsvm(case, p, q, n_basis=size, n_candidates=len(case.y_train))
         drawn = [spsvm(case, p, q, n_basis=size, random_state=seed) for seed in SEEDS]
-        drawn_seconds = float(np.mean([time_fit(model, case) for model in drawn]))
         few = [
-            psvm(case, p, q, refine=False, n_basis=size, candidates=59, random_state=seed)
+            psvm(case, p, q, refine=False, n_basis=size, candidates=DRAWN, random_state=seed)
             for seed in SEEDS
         ]
-        few_seconds = float(np.mean([time_fit(model, case) for model in few]))
-        J_few = [measure_objective(model, case.X_train, case.y_train) for model in few]
-        whole = spsvm(case, p, q, n_basis=size, n_candidates=len(case.y_train))
-        whole_seconds = time_fit(whole, case)
-        J, J_forward, J_whole, *J_drawn = (
-            measure_objective(model, case.X_train, case.y_train)
-            for model in (refined, forward, whole, *drawn)
-        )
-        paper = case.paper
+        models = [refined, forward, whole, *drawn, *few]
+        seconds = np.min([[time_once(m, case) for m in models] for _ in range(REPEATS)], axis=0)
+        values = np.array([measure_objective(m, case.X_train, case.y_train) for m in models])
+        n_seeds = len(SEEDS)
+        (t_refined, t_forward, t_whole), (J, J_forward, J_whole) = seconds[:3], values[:3]
+        t_drawn, J_drawn = seconds[3 : 3 + n_seeds].mean(), values[3 : 3 + n_seeds]
+        t_few, J_few = seconds[3 + n_seeds :].mean(), values[3 + n_seeds :]
         yield {
             "data": name,
             "p, q": f"{p:g}, {q:g}",
             "PSVM vectors": count_vectors(refined),
             "forward vectors": count_vectors(forward),
             "SpSVM vectors": count_vectors(whole),
-            "PSVM (s)": seconds,
-            "forward only (s)": forward_seconds,
-            "forward 59 (s)": few_seconds,
-            "SpSVM 59 (s)": drawn_seconds,
-            "SpSVM all (s)": whole_seconds,
-            "SpSVM 59 / PSVM": drawn_seconds / seconds,
-            "SpSVM all / PSVM": whole_seconds / seconds,
-            "SpSVM 59 / forward 59": drawn_seconds / few_seconds,
-            "SpSVM all / forward": whole_seconds / forward_seconds,
-            "paper: SpSVM / PSVM": paper.spsvm.seconds / paper.psvm.seconds,
+            "PSVM (s)": t_refined,
+            "forward only (s)": t_forward,
+            "PSVM 500 (s)": t_few,
+            "SpSVM 59 (s)": t_drawn,
+            "SpSVM all (s)": t_whole,
+            "SpSVM 59 / PSVM 500": t_drawn / t_few,
+            "SpSVM 59 / PSVM": t_drawn / t_refined,
+            "SpSVM all / PSVM": t_whole / t_refined,
+            "SpSVM all / forward": t_whole / t_forward,
+            "paper: SpSVM / PSVM": case.paper.spsvm.seconds / case.paper.psvm.seconds,
             "PSVM J": J,
             "forward J": J_forward,
-            "forward 59 mean J": float(np.mean(J_few)),
-            "SpSVM 59 mean J": float(np.mean(J_drawn)),
-            "SpSVM 59 best J": min(J_drawn),
+            "PSVM 500 mean J": J_few.mean(),
+            "PSVM 500 worst J": J_few.max(),
+            "SpSVM 59 mean J": J_drawn.mean(),
+            "SpSVM 59 best J": J_drawn.min(),
             "SpSVM all J": J_whole,
             **catch_up(case, p, q, size, J),
-            "PSVM and SpSVM 59": describe(seconds, drawn_seconds, J, min(J_drawn)),
-            "PSVM and SpSVM all": describe(seconds, whole_seconds, J, J_whole),
-            "forward and SpSVM, 59 each": describe(
-                few_seconds, drawn_seconds, float(np.mean(J_few)), float(np.mean(J_drawn))
-            ),
-            "forward and SpSVM, all each": describe(
-                forward_seconds, whole_seconds, J_forward, J_whole
-            ),
+            "PSVM 500 and SpSVM 59": describe(t_few, t_drawn, J_few.max(), J_drawn.min()),
+            "PSVM and SpSVM 59": describe(t_refined, t_drawn, J, J_drawn.min()),
+            "PSVM and SpSVM all": describe(t_refined, t_whole, J, J_whole),
+            "forward and SpSVM all": describe(t_forward, t_whole, J_forward, J_whole),
         }
 
 
@@ -320,7 +321,8 @@ def run_size() -> Iterator[Row]:
     The smallest basis of one forward fit that is as accurate on the test rows as LIBSVM, or half a
     point less accurate: chosen by looking at the test rows, as the paper does; at most a quarter of
     the support vectors. Then refined bases of 5, 10 and 20 % of LIBSVM's support vectors. Parameters
-    are those of ``tables``, then those of the paper.
+    are those of ``tables``, then those of the paper. "One basis" serves all classes, refined; its
+    vectors, and there LIBSVM's, are counted once however many classes use them.
     """
     for name in PAPER:
         case = load_case(name)
@@ -331,6 +333,13 @@ def run_size() -> Iterator[Row]:
         yield {"parameters": "paper"} | compare_sizes(
             case, (theirs.libsvm.p, theirs.libsvm.q), (theirs.psvm.p, theirs.psvm.q)
         )
+        if case.n_problems > 1:
+            yield {"parameters": "own, one basis"} | compare_shared(
+                case, chosen(case, "LIBSVM"), chosen(case, "PSVM")
+            )
+            yield {"parameters": "paper, one basis"} | compare_shared(
+                case, (theirs.libsvm.p, theirs.libsvm.q), (theirs.psvm.p, theirs.psvm.q)
+            )
 
 
 def compare_sizes(case: Case, peer_point: tuple[float, float], point: tuple[float, float]) -> Row:
@@ -354,6 +363,33 @@ def compare_sizes(case: Case, peer_point: tuple[float, float], point: tuple[floa
         model = psvm(case, *point, n_basis=max(1, round(share * n_support / case.n_problems)))
         fit_quietly(model, case.X_train, case.y_train)
         row[f"test (%) at {100 * share:.0f} %"] = accuracy(model, case.X_test, case.y_test)
+    return row | {"size": judge_size(row["equal: share (%)"], row["within 0.5: share (%)"])}
+
+
+def compare_shared(case: Case, peer_point: tuple[float, float], point: tuple[float, float]) -> Row:
+    """What refined bases that serve all classes reach, by shares of LIBSVM's distinct vectors."""
+    peer = fit_quietly(libsvm(case, *peer_point), case.X_train, case.y_train)
+    n_support = len(np.unique(np.concatenate([part.support_ for part in peer.estimators_])))
+    peer_test = accuracy(peer, case.X_test, case.y_test)
+    reached = []
+    for share in SHARES:
+        model = psvm(case, *point, n_basis=max(1, round(share * n_support)), shared_basis=True)
+        fit_quietly(model, case.X_train, case.y_train)
+        size = len(model.basis_indices_)
+        reached.append((size, accuracy(model, case.X_test, case.y_test)))
+    row: Row = {
+        "data": case.name,
+        "LIBSVM vectors": n_support,
+        "LIBSVM test (%)": peer_test,
+        "most tried": reached[-1][0],
+        "best test (%)": max(test for _, test in reached),
+    }
+    for label, least in (("equal", peer_test), ("within 0.5", peer_test - 0.5)):
+        size = next((size for size, test in reached if test >= least - 1e-9), None)
+        row[f"{label}: vectors"] = size
+        row[f"{label}: share (%)"] = None if size is None else 100.0 * size / n_support
+    for share, (_, test) in zip(SHARES, reached, strict=True):
+        row[f"test (%) at {100 * share:.0f} %"] = test
     return row | {"size": judge_size(row["equal: share (%)"], row["within 0.5: share (%)"])}
 
 
@@ -436,8 +472,8 @@ def run_scale() -> Iterator[Row]:
 
 
 def run_scale_drawn() -> Iterator[Row]:
-    """Data covtype (C = 32, gamma = 32), 200,000 rows, 59 candidates a choice; two threads."""
-    yield from fit_covtype(200_000, n_basis=100, candidates=59)
+    """Data covtype (C = 32, gamma = 32), 200,000 rows, 500 candidates; two threads."""
+    yield from fit_covtype(200_000, n_basis=100, candidates=DRAWN)
 
 
 def fit_covtype(n: int, **params: Any) -> Iterator[Row]:
@@ -478,18 +514,18 @@ def peak_memory() -> float:
 
 
 def run_growth() -> Iterator[Row]:
-    """Data covtype: growth with the rows, 50 basis vectors, 59 candidates a choice; two threads.
+    """Data covtype: growth with the rows, 50 basis vectors, 500 candidates; two threads.
 
     The exponent is that of the last doubling.
     """
     few = load_covtype("covtype", 3000)
-    fit_quietly(large(few.params, True, n_basis=50, candidates=59), few.X_train, few.y_train)
+    fit_quietly(large(few.params, True, n_basis=50, candidates=DRAWN), few.X_train, few.y_train)
     touch_memory()
     last: dict[bool, float] = {}
     for n in (25_000, 50_000, 100_000, 200_000):
         data = load_covtype("covtype", n)
         for refine in (False, True):
-            row = fit_large(large(data.params, refine, n_basis=50, candidates=59), data)
+            row = fit_large(large(data.params, refine, n_basis=50, candidates=DRAWN), data)
             seconds = row["fit (s)"]
             exponent = float(np.log2(seconds / last[refine])) if refine in last else None
             last[refine] = seconds
