@@ -18,6 +18,21 @@ def add_multiple(factor, row, out):
 
 
 @jit
+def add_square(factor, row, out):
+    for j in range(row.size):
+        out[j] += factor * row[j] * row[j]
+
+
+@jit
+def add_squares(K, rows, weights, out):
+    """Add ``weights' K[rows]^2`` to ``out``; weights and out are of one type."""
+    for start in range(0, K.shape[1], COLUMNS):
+        stop = min(start + COLUMNS, K.shape[1])
+        for r in range(rows.size):
+            add_square(weights[r], K[rows[r], start:stop], out[start:stop])
+
+
+@jit
 def add_rows(K, rows, coef, out):
     """Add ``coef' K[rows]`` to ``out``; coef is (rows, m), out (m, columns) of one type."""
     for start in range(0, K.shape[1], COLUMNS):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from widemargin.kernels import Index
 from widemargin.parallel import Workers
-from widemargin.solvers.sparse_fast import add_rows
+from widemargin.solvers.sparse_fast import add_rows, add_squares
 from widemargin.solvers.sparse_machine import (
     FloatArray,
     KernelRows,
@@ -26,8 +26,8 @@ from widemargin.solvers.sparse_machine import (
     solve_lower,
 )
 
-#: Kernel values between candidates and rows are held in float64 for up to so many rows, if computing
-#: them so takes at most `EXACT_PRODUCTS` multiplications.
+#: Kernel values between candidates and rows are held in float64 for up to so many rows, if all are
+#: candidates and computing them takes at most `EXACT_PRODUCTS` multiplications.
 EXACT_ROWS, EXACT_PRODUCTS = 1024, 2**33
 #: For up to so many rows float32 values are added in float64: a large C wants the digits.
 WIDE_ROWS = 4096
@@ -62,7 +62,8 @@ class Candidates:
         size = len(data) * len(rows)
         limit = EXACT_PRODUCTS if data.kernel.is_product else SLOW_PRODUCTS
         is_cheap = len(data) <= EXACT_ROWS and size * data.X.shape[1] <= limit
-        self.is_exact = data.is_exact and is_cheap and 8 * size <= max_bytes
+        are_all = len(rows) == len(data)
+        self.is_exact = data.is_exact and is_cheap and are_all and 8 * size <= max_bytes
         self._held: NDArray[Any] | None = None
         if self.is_exact:
             self._held = data.kernel.exact(data.X, data.X[rows])
@@ -97,11 +98,13 @@ class Candidates:
         """
         used = np.flatnonzero(weights)
         n_factors = factors(used[:0]).shape[1]
-        if squares or (self._held is not None and n_factors > FEW_FACTORS):
+        is_held = self._held is not None
+        if (is_held and n_factors > FEW_FACTORS) or (squares and not is_held):
             return self._sweep_tiles(used, weights, factors, n_factors, squares=squares)
         coef = weights[used, None] * factors(used)
-        sums = self._accumulate(used, coef) if self._held is None else self._add_rows(used, coef)
-        return sums, np.empty(0)
+        if is_held:
+            return self._add_rows(used, coef, weights[used] if squares else np.empty(0))
+        return self._accumulate(used, coef), np.empty(0)
 
     def _sweep_tiles(
         self, used: Index, weights: FloatArray, factors: Callable[[Index | slice], FloatArray],
@@ -145,20 +148,27 @@ class Candidates:
             return self._held.mean(axis=0, dtype=np.float64)
         return self._multiply(np.arange(n), np.full((n, 1), 1.0 / n))[:, 0]
 
-    def _add_rows(self, used: Index, coef: FloatArray) -> FloatArray:
+    def _add_rows(
+        self, used: Index, coef: FloatArray, weights: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Sums of rows in place, and of their squares if there are weights for them."""
         held = self._held
         assert held is not None
         jobs = _cut(len(used), held.shape[1])
-        coef = coef.astype(self._sum_type)
+        coef, weights = coef.astype(self._sum_type), weights.astype(self._sum_type)
         out = np.zeros((len(jobs), coef.shape[1], held.shape[1]), self._sum_type)
+        squares = np.zeros((len(jobs), held.shape[1]), self._sum_type)
 
         def work(first: int, last: int) -> None:
             for number in range(first, last):
                 span, columns = jobs[number]
-                add_rows(held[:, columns], used[span], coef[span], out[number, :, columns])
+                K, rows = held[:, columns], used[span]
+                add_rows(K, rows, coef[span], out[number, :, columns])
+                if len(weights):
+                    add_squares(K, rows, weights[span], squares[number, columns])
 
         self.data.workers.run(len(jobs), work, grain=1)
-        return out.sum(axis=0, dtype=np.float64)
+        return out.sum(axis=0, dtype=np.float64), squares.sum(axis=0, dtype=np.float64)
 
     def _accumulate(self, used: Index, coef: FloatArray) -> FloatArray:
         return (self._multiply(used, coef) - self._means[:, None] * coef.sum(axis=0)).T
@@ -250,7 +260,8 @@ class Scores:
     def _synchronise(self) -> None:
         """Follow the machine's changes since the last time."""
         columns, cost, y = self.machine.columns, self.machine.cost, self.machine.y
-        self._cross = {row: sums for row, sums in self._cross.items() if row in columns.rows}
+        basis = set(columns.rows)
+        self._cross = {row: sums for row, sums in self._cross.items() if row in basis}
         now = self.machine.support
         changed = self._support != now
         if changed.any():

@@ -230,7 +230,7 @@ class Selector:
             if gains[at] <= 0 and self.columns.rows:
                 break
             row, column = int(candidates.rows[at]), candidates.column(at)
-            if self._is_independent(row, column, self.columns.rows):
+            if self._is_independent(row, column):
                 self.columns.append(row, column)
                 for machine in self.machines:
                     machine.append()
@@ -240,13 +240,15 @@ class Selector:
             gains[at] = -1.0
         return False
 
-    def _is_independent(self, row: int, column: FloatArray, others: list[int]) -> bool:
+    def _is_independent(self, row: int, column: FloatArray, leaving: int | None = None) -> bool:
         """The condition (48) for the regulariser alone, whatever the support vectors."""
-        if not others:
+        rows = np.array(self.columns.rows, np.intp)
+        K = self.columns.kernel_at(rows)
+        if leaving is not None:
+            rows, K = np.delete(rows, leaving), np.delete(np.delete(K, leaving, 0), leaving, 1)
+        if len(rows) == 0:
             return bool(column[row] > 0)
-        places = [self.columns.rows.index(other) for other in others]
-        K = self.columns.kernel_at(others)[:, places]
-        half = solve_lower(np.asarray(np.linalg.cholesky(K), np.float64), column[others, None])
+        half = solve_lower(np.asarray(np.linalg.cholesky(K), np.float64), column[rows, None])
         left = column[row] - np.vdot(half, half)
         return bool(left > self._candidates.threshold * column[row])
 
@@ -306,8 +308,7 @@ class Selector:
     def _try_exchange(self, at: int, chosen: int) -> bool:
         """Exchange a basis vector; undone if J, with the support set found anew, is not lower."""
         row, column = int(self._candidates.rows[chosen]), self._candidates.column(chosen)
-        others = self.columns.rows[:at] + self.columns.rows[at + 1 :]
-        if not self._is_independent(row, column, others):
+        if not self._is_independent(row, column, leaving=at):
             return False
         old_row, old_values = self.columns.rows[at], self.columns.values[:, at].copy()
         old_column = old_values + self.columns.means[at]
