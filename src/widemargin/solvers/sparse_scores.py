@@ -207,13 +207,13 @@ class Scores:
         self.machine = machine
         self.candidates = candidates
         n = len(candidates.rows)
-        # Sums over the support vectors: of the kernel, of it with labels, and of its squares; and for
-        # each basis vector the cross term.
         self._support = np.zeros(len(machine.y), bool)
-        self._bias = np.zeros(n)
+        # Cross terms of the bias and of these basis vectors; sums over the support vectors of the
+        # kernel with labels, and of its squares.
+        self._basis: list[int] = []
+        self._cross = np.zeros((1, n))
         self._labels = np.zeros(n)
         self._squares = np.zeros(n)
-        self._cross: dict[int, FloatArray] = {}
 
     def gains(self) -> FloatArray:
         """How much J would fall if a candidate were added; zero for dependent ones (Eq. 44)."""
@@ -249,50 +249,54 @@ class Scores:
         And what must be left at least (Eq. 48).
         """
         self._synchronise()
-        cross = np.array([self._bias, *(self._cross[row] for row in self.machine.columns.rows)])
-        gradient = self.machine.solution.u @ cross - self._labels
+        gradient = self.machine.solution.u @ self._cross - self._labels
         factor = self.machine.factor
-        half = solve_lower(factor, cross)
+        half = solve_lower(factor, self._cross)
         whole = self.candidates.diag + self._squares
         left = whole - np.einsum("ij,ij->j", half, half)
         return factor, half, left, gradient, self.candidates.threshold * whole
 
     def _synchronise(self) -> None:
         """Follow the machine's changes since the last time."""
-        columns, cost, y = self.machine.columns, self.machine.cost, self.machine.y
-        basis = set(columns.rows)
-        self._cross = {row: sums for row, sums in self._cross.items() if row in basis}
-        now = self.machine.support
+        basis = self.machine.columns.rows
+        self._keep([row for row in self._basis if row in basis])
+        now, cost, y = self.machine.support, self.machine.cost, self.machine.y
         changed = self._support != now
         if changed.any():
-            known = list(self._cross)
-            values = self._values_of(known)
+            values = self._values_of(self._basis)
             sums, squares = self.candidates.sweep(
                 np.where(changed, np.where(now, cost, -cost), 0.0),
-                lambda some: np.column_stack([np.ones_like(y[some]), y[some], values(some)]),
+                lambda some: np.column_stack([np.ones_like(y[some]), values(some), y[some]]),
                 squares=True,
             )
-            self._bias += sums[0]
-            self._labels += sums[1]
+            self._cross += sums[:-1]
+            self._labels += sums[-1]
             self._squares += squares
-            for row, more in zip(known, sums[2:], strict=True):
-                self._cross[row] += more
             self._support = now.copy()
-        fresh = [row for row in columns.rows if row not in self._cross]
+        fresh = [row for row in basis if row not in self._basis]
         if fresh:
-            values = self._values_of(fresh)
-            sums, _ = self.candidates.sweep(np.where(now, cost, 0.0), values, squares=False)
-            means = columns.means[[columns.rows.index(row) for row in fresh]]
-            sums += (values(self.candidates.rows) + means).T
-            self._cross |= dict(zip(fresh, sums, strict=True))
+            self._cross = np.vstack([self._cross, self._cross_terms(fresh)])
+            self._basis += fresh
+        self._keep(basis)
+
+    def _keep(self, basis: list[int]) -> None:
+        """Cross terms of these basis vectors only, in this order."""
+        if basis != self._basis:
+            self._cross = self._cross[[0, *(1 + self._basis.index(row) for row in basis)]]
+            self._basis = basis.copy()
+
+    def _cross_terms(self, basis: list[int]) -> FloatArray:
+        """Cross terms of new basis vectors: sums over the support vectors and the regulariser."""
+        columns, values = self.machine.columns, self._values_of(basis)
+        weights = np.where(self._support, self.machine.cost, 0.0)
+        sums, _ = self.candidates.sweep(weights, values, squares=False)
+        means = columns.means[[columns.rows.index(row) for row in basis]]
+        return sums + (values(self.candidates.rows) + means).T
 
     def _values_of(self, basis: list[int]) -> Callable[[Index | slice], FloatArray]:
         """Function that gives the kernel between some rows and these basis vectors."""
         columns = self.machine.columns
-        if basis == columns.rows:
-            return lambda some: columns.values[some]
-        if len(basis) == 1:
-            column = columns.values[:, [columns.rows.index(basis[0])]]
-            return lambda some: column[some]
         places = [columns.rows.index(row) for row in basis]
+        if places == list(range(len(places))):
+            return lambda some: columns.values[some, : len(places)]
         return lambda some: columns.values[some][:, places]
