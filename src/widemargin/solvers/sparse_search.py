@@ -20,8 +20,9 @@ from widemargin.solvers.sparse_scores import Candidates, Scores
 MAX_REFUSALS = 5
 #: Draws of candidates of which none is of use, before the search ends.
 MAX_IDLE = 5
-#: Candidates are drawn anew when this share of them has joined the basis: the best are gone.
-RENEWED_SHARE = 0.1
+#: Candidates are drawn anew when this share of them has joined the basis: the best are gone. If they
+#: are fewer than one in ten rows, sooner: there are likely to be better ones.
+RENEWED_SHARE, RENEWED_SOONER = 0.1, 0.04
 
 
 @dataclass(frozen=True)
@@ -209,7 +210,7 @@ class Selector:
 
     def _append_any(self) -> bool:
         """Add the best candidate; if candidates are drawn and none will do, of another draw."""
-        if self._are_drawn and self._n_chosen >= RENEWED_SHARE * len(self._candidates.rows):
+        if self._are_used_up():
             self._draw()
         if self._append_best():
             return True
@@ -333,6 +334,11 @@ class Selector:
     @property
     def _are_drawn(self) -> bool:
         return len(self._candidates.rows) < len(self.columns.data)
+
+    def _are_used_up(self) -> bool:
+        n, n_rows = len(self._candidates.rows), len(self.columns.data)
+        share = RENEWED_SOONER if 10 * n < n_rows else RENEWED_SHARE
+        return self._are_drawn and self._n_chosen >= share * n
 
     def _draw(self) -> None:
         self._consider(draw_candidates(self.columns.data, self.search, self._rng))
