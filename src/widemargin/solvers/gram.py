@@ -63,20 +63,13 @@ class Gram:
     def whole(self) -> NDArray[np.float32]:
         """All of the matrix, computed once, as the only one of the tiles that `optimise_pairs` takes.
 
-        For problems of few points: the lower half is computed, the upper is its mirror image.
+        For problems of few points. Computing half of it and mirroring that takes as long.
         """
         if self._whole is None:
-            n, alone = len(self), Workers(1, None)
-            tiles, everyone = self.buffers.take("working", 1, n, n), np.arange(n)
-
-            def fill_strips(first: int, last: int) -> None:
-                for begin in range(first, last, STRIP):
-                    end = min(begin + STRIP, last)
-                    self.block(everyone[begin:end], everyone[:end], tiles[0, begin:end], alone)
-
-            self.workers.run(n, fill_strips, grain=STRIP)
-            mirror_lower(self.diag, tiles[0])
-            self._whole = tiles
+            n, everyone = len(self), np.arange(len(self))
+            self._whole = self.buffers.take("working", 1, n, n)
+            self.block(everyone, everyone, self._whole[0], self.workers)
+            self._whole[0, everyone, everyone] = self.diag
         return self._whole
 
 
