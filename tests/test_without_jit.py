@@ -24,7 +24,7 @@ from widemargin import (
 )
 from widemargin.baselines import PWLSGDSVC, SIKMASVC, FastfoodSVC
 from widemargin.kernels import base, tiles_fast
-from widemargin.solvers import additive, box_qp, box_qp_fast, gram, whole, working
+from widemargin.solvers import additive, box_qp, box_qp_fast, whole, working
 
 #: Tiles so small that thirty rows cross their borders; constants of compiled code cannot change.
 TINY_TILES = {
@@ -38,7 +38,6 @@ TINY_SIZES = {
     working: {"MAX_SIDE": 11, "PART": 5, "STRIP": 3},
     box_qp: {"MIN_SAMPLE": 8, "MAX_SAMPLE": 8},
     whole: {"WHOLE_ROWS": 0},
-    gram: {"STRIP": 7},
     base: {"SMALL_ROWS": 0},
 }
 #: Ways that few rows are solved otherwise.

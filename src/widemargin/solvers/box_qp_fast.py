@@ -472,19 +472,6 @@ def judge_solution(tied, y, upper, gradient, coef):
 
 
 @jit
-def mirror_lower(diag, K):
-    """Write the lower half of a square matrix to the upper, and the diagonal."""
-    n = K.shape[0]
-    for r0 in range(0, n, SQUARE):
-        for k0 in range(r0, n, SQUARE):
-            for r in range(r0, min(r0 + SQUARE, n)):
-                for k in range(max(k0, r + 1), min(k0 + SQUARE, n)):
-                    K[r, k] = K[k, r]
-    for k in range(n):
-        K[k, k] = diag[k]
-
-
-@jit
 def store_rectangle(block, first_row, first_col, tiles):
     """`store_block` for adjacent columns that all come after the rows: everything is written."""
     side = tiles.shape[2]

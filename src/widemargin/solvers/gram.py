@@ -14,15 +14,14 @@ from widemargin.kernels.tiles_fast import (
 )
 from widemargin.memory import Buffers
 from widemargin.parallel import Workers
-from widemargin.solvers.box_qp_fast import mirror_lower
 
 FloatArray = NDArray[np.float64]
 
 #: Values per point from which kernel rows are kept. An estimate from the cost of an entry and of
 #: touching memory: 12 to 22 values computed anew, 150 kept; nothing between was tried.
 CACHE_ENTRIES = 64
-#: Columns of kept rows, and rows of a whole matrix, that are computed at a time.
-PART, STRIP = 1024, 256
+#: Columns of kept rows that are computed at a time.
+PART = 1024
 
 
 class Gram:
