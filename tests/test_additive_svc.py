@@ -243,46 +243,62 @@ def test_chunks_give_the_same_model(digits, tmp_path, as_sparse):
         AdditiveSVC().fit_chunks([X])
 
 
-def test_mapped_data_are_never_copied_whole(tmp_path):
+#: Fits to a mapped file of 100 columns and prints the memory that took, in MB, and the accuracy.
+MAPPED = """
+    import sys, threading
+    import numpy as np
+    import widemargin
+
+    path, name, kind, order, way = sys.argv[1:]
+    n, d, kind, model = 400_000, 100, np.dtype(kind), getattr(widemargin, name)
+    X = np.lib.format.open_memmap(
+        path, mode="w+", dtype=kind, shape=(n, d), fortran_order=order == "F"
+    )
+    rng = np.random.default_rng(0)
+    unit = 255 if kind == np.uint8 else 1
+    for start in range(0, n, 10_000):
+        X[start : start + 10_000] = unit * rng.random((10_000, d), np.float32)
+    y = X[:, 0].astype(float) + X[:, 1] > unit
+    X.flush()
+    model(max_iter=1).fit(np.asarray(X[:300]), y[:300])
+    del X
+    X = np.load(path, mmap_mode="r")
+
+    def own():
+        # Pages of mapped files belong to the cache of the system, not to us.
+        with open("/proc/self/status") as status:
+            return {k: int(v.split()[0]) / 1024 for k, v in
+                    (line.split(":") for line in status if "kB" in line)}["RssAnon"]
+
+    def pieces():
+        return ((X[i : i + 10_000], y[i : i + 10_000]) for i in range(0, n, 10_000))
+
+    before, peak, done = own(), [0.0], threading.Event()
+    def watch():
+        while not done.wait(0.005):
+            peak[0] = max(peak[0], own())
+    thread = threading.Thread(target=watch); thread.start()
+    model = model(max_iter=3, tol=1.0, random_state=0)
+    model.fit_chunks(pieces) if way == "chunks" else model.fit(X, y)
+    done.set(); thread.join()
+    print(peak[0] - before, model.score(X[:1000], y[:1000]))
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+@pytest.mark.parametrize(
+    ("name", "kind", "order", "way"),
+    [
+        ("AdditiveSVC", "f4", "C", "whole"),
+        ("AdditiveSVC", "f4", "C", "chunks"),
+        ("IntersectionSVC", "f4", "C", "whole"),
+    ],
+)
+def test_mapped_data_are_never_copied_whole(tmp_path, name, kind, order, way):
     """160 MB of float32 in a file become 40 MB of codes, and nothing of the size of the data."""
-    script = """
-        import resource, sys
-        import numpy as np
-        from widemargin import AdditiveSVC
-
-        n, d = 400_000, 100
-        X = np.lib.format.open_memmap(sys.argv[1], mode="w+", dtype=np.float32, shape=(n, d))
-        rng = np.random.default_rng(0)
-        for start in range(0, n, 10_000):
-            X[start : start + 10_000] = rng.random((10_000, d), np.float32)
-        y = X[:, 0] + X[:, 1] > 1
-        X.flush()
-        AdditiveSVC(max_iter=1).fit(np.asarray(X[:300]), y[:300])
-        del X
-        X = np.load(sys.argv[1], mmap_mode="r")
-
-        def own():
-            # Pages of mapped files belong to the cache of the system, not to us.
-            with open("/proc/self/status") as status:
-                return {k: int(v.split()[0]) / 1024 for k, v in
-                        (line.split(":") for line in status if "kB" in line)}["RssAnon"]
-
-        import threading
-        before, peak, done = own(), [0.0], threading.Event()
-        def watch():
-            while not done.wait(0.005):
-                peak[0] = max(peak[0], own())
-        thread = threading.Thread(target=watch); thread.start()
-        model = AdditiveSVC(max_iter=3, tol=1.0, random_state=0).fit(X, y)
-        done.set(); thread.join()
-        print(peak[0] - before, model.score(X[:1000], y[:1000]))
-    """
-    if not sys.platform.startswith("linux"):
-        pytest.skip("reads /proc")
-    run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script), str(tmp_path / "X.npy")],
-        capture_output=True, text=True,
-    )  # fmt: skip
+    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(MAPPED)]
+    command += [str(tmp_path / "X.npy"), name, kind, order, way]
+    run = subprocess.run(command, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     megabytes, accuracy = map(float, run.stdout.split())
     # Codes 38, labels, weights, coefficients and gradients of 400,000 rows about 35.

@@ -16,7 +16,8 @@ from widemargin.solvers.coded_rows import bin_rows, draw_indicators, find_indica
 from widemargin.solvers.crammer_singer import solve_crammer_singer
 from widemargin.solvers.unary import UnaryRows, solve_primal
 from widemargin.tables.codes import Codes
-from widemargin.tables.quantiser import MAX_COUNT, Quantiser, Ranges, weighted_quantiles
+from widemargin.tables.quantiser import MAX_COUNT, Quantiser, Ranges
+from widemargin.tables.selection import find_quantile
 from widemargin.validation import check_choice, check_integer, check_number
 
 
@@ -211,27 +212,13 @@ class IntersectionSVC(AdditiveClassifier):
 
 def _fit_bins(problem: Problem, ranges: Ranges, n_bins: int, share: float) -> Quantiser:
     """Whole numbers as they are, else Eq. 13 of the paper: one range for all features."""
-    X, sample_weights = problem.X, problem.sample_weights
     low, high = float(ranges.low.min()), float(ranges.high.max())
-    d = X.shape[1]
+    d = len(ranges.low)
     if ranges.is_integer and low >= 0 and 1 <= high <= MAX_COUNT:
         return Quantiser(np.zeros(d), np.full(d, high), np.arange(high + 1) / high, "uniform")
-    weights: NDArray[np.float64] | None
-    if sparse.issparse(X):
-        low = min(low, 0.0)
-        rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-        n_zeros = sample_weights @ (d - np.diff(X.indptr))
-        values = np.append(X.data, 0.0).astype(np.float64)
-        weights = np.append(sample_weights[rows], n_zeros)
-    else:
-        values = X.ravel().astype(np.float64, copy=False)
-        same = (sample_weights == sample_weights[0]).all()
-        weights = None if same else np.repeat(sample_weights, d)
-    top = float(weighted_quantiles(values, weights, np.array([share]))[0])
+    top = find_quantile(problem.X, problem.sample_weights, share)
     if top <= low and high > low:
-        above = values > low
-        weights = None if weights is None else weights[above]
-        top = float(weighted_quantiles(values[above], weights, np.array([share]))[0])
+        top = find_quantile(problem.X, problem.sample_weights, share, above=low)
     span = top - low if top > low else 1.0
     grid = np.linspace(0.0, 1.0, n_bins + 1)
     return Quantiser(np.full(d, low), np.full(d, span), grid, "uniform", cut=True)
