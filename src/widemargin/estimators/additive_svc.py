@@ -298,7 +298,7 @@ class AdditiveSVC(StochasticClassifier):
         """Codes of all values, if the zeros that sparse data leave out matter to the kernel."""
         zero = np.abs(self._table[self.quantiser_.zero_code]).max()
         if codes.is_sparse and zero > 1e-9 * np.abs(self._table).max():
-            return self.quantiser_.encode(problem.X.toarray())
+            return self.quantiser_.encode(problem.X, is_whole=True)
         return codes
 
     def _represent(self, problem: Problem) -> Represented:

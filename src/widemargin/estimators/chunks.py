@@ -129,7 +129,7 @@ def _encode_pieces(
         if filled > n_rows:
             break
         if needed is None:
-            write_dense(X.toarray() if sparse.issparse(X) else X, quantiser, first, codes)
+            write_dense(X, quantiser, first, codes)
             continue
         X = sparse.csr_matrix(X)
         places = place_rows(X)

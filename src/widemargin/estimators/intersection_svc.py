@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from widemargin.estimators.additive_base import AdditiveClassifier, asked_classes
 from widemargin.models.additive import BinModel, bin_offsets
@@ -36,8 +35,8 @@ class IntersectionSVC(AdditiveClassifier):
         Values from the smallest to the quantile below become 0 to ``n_bins``, the rest ``n_bins``
         (Eq. 13 of the paper). Histograms of whole numbers up to 4095 are used as they are.
     clip_quantile : float, default=0.975
-        Share of all values that are not clipped. If it falls on the smallest value, as with sparse
-        data, it is taken of the values above that.
+        Share of all values that are not clipped. If it falls on the smallest value or on zero, as
+        with sparse data, it is taken of the values above that.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
         Loss of a point on the wrong side of its margin.
     solver : {"auto", "dual", "primal"}, default="auto"
@@ -84,7 +83,9 @@ class IntersectionSVC(AdditiveClassifier):
     Notes
     -----
     There is no intercept, as in the paper. Values at prediction beyond the range of the bins count as
-    its ends.
+    its ends. All features share one range, so those in different units should be scaled first. Where
+    values are negative, zero is a bin like any other, and every value of sparse data gets a code, of
+    one byte (two with more than 256 bins); else only the stored ones do.
 
     Examples
     --------
@@ -148,11 +149,9 @@ class IntersectionSVC(AdditiveClassifier):
         deadline = self._deadline()
         ranges = self._measure(problem)
         self.quantiser_ = _fit_bins(problem, ranges, self.n_bins, float(self.clip_quantile))
-        X = problem.X
-        if sparse.issparse(X) and self.quantiser_.zero_code != 0:
-            # Zero is a bin like any other, so every value has a code, of one or two bytes.
-            X = X.toarray()
-        codes = self.quantiser_.encode(X)
+        # Zero is a bin like any other if it is not the first, so every value has a code.
+        is_whole = self.quantiser_.zero_code != 0
+        codes = self.quantiser_.encode(problem.X, is_whole=is_whole)
         offsets = bin_offsets(codes)
         result = self._solve(problem, codes, offsets, deadline)
         curves = result.coef
@@ -217,8 +216,9 @@ def _fit_bins(problem: Problem, ranges: Ranges, n_bins: int, share: float) -> Qu
     if ranges.is_integer and low >= 0 and 1 <= high <= MAX_COUNT:
         return Quantiser(np.zeros(d), np.full(d, high), np.arange(high + 1) / high, "uniform")
     top = find_quantile(problem.X, problem.sample_weights, share)
-    if top <= low and high > low:
-        top = find_quantile(problem.X, problem.sample_weights, share, above=low)
+    if top in (low, 0.0) and high > top:
+        # Most values are the smallest, or zero: these say nothing of how far the others reach.
+        top = find_quantile(problem.X, problem.sample_weights, share, above=top)
     span = top - low if top > low else 1.0
     grid = np.linspace(0.0, 1.0, n_bins + 1)
     return Quantiser(np.full(d, low), np.full(d, span), grid, "uniform", cut=True)
