@@ -23,8 +23,6 @@ from widemargin.validation import check_choice, check_flag, check_integer, check
 
 #: Rank beyond which the intersection kernel is better off with a value for each bin.
 BINS_RANK = 8
-#: Bins on which a callable kernel is checked.
-CHECKED_BINS = 64
 
 
 class AdditiveSVC(StochasticClassifier):
@@ -276,7 +274,7 @@ class AdditiveSVC(StochasticClassifier):
         # any other kernel all features share a range.
         values = self.quantiser_.grid if kernel.is_homogeneous else self.quantiser_.values(0)
         if not kernel.is_homogeneous:
-            check_scalar_kernel(kernel, values[:: max(1, len(values) // CHECKED_BINS)])
+            check_scalar_kernel(kernel, values)
         counts = code_counts(codes, self.quantiser_.n_bins, problem.sample_weights)
         rank = None if self.rank == "auto" else int(self.rank)
         spectrum = spectral_table(kernel, values, counts, rank)
