@@ -174,6 +174,25 @@ def check_nonnegative(kernel: Kernel, X: Any, feature_names: Any = None) -> None
         refuse_negative(columns, feature_names, f"the {kernel.name!r} kernel")
 
 
+def validate_anchors(anchors: Any, kernel: Kernel, X: Any, feature_names: Any = None) -> Any:
+    """Anchors given by hand, in float64: finite, as wide as the data, in the kernel's domain."""
+    is_sparse = sparse.issparse(anchors)
+    given = (sparse.csr_matrix if is_sparse else np.asarray)(anchors, dtype=np.float64)
+    if given.ndim != 2 or given.shape[0] == 0 or given.shape[1] != X.shape[1]:
+        raise ValueError(
+            f"anchors: give an array of shape (n_anchors, {X.shape[1]}), got {given.shape}"
+        )
+    if not np.isfinite(given.data if is_sparse else given).all():
+        raise ValueError("anchors: there is NaN or infinity among them; give finite numbers")
+    columns = find_negative_columns(given)
+    if kernel.needs_nonnegative and len(columns):
+        raise ValueError(
+            f"anchors: there are negative values in {_name_columns(columns, feature_names)}; the "
+            f"{kernel.name!r} kernel needs features >= 0, so scale them like the data"
+        )
+    return given
+
+
 def refuse_negative(
     columns: NDArray[np.intp], feature_names: Any, what: str, alternative: str | None = None
 ) -> NoReturn:

@@ -16,13 +16,12 @@ from widemargin.kernels import (
     Kernel,
     PowerMean,
 )
+from widemargin.kernels.custom import check_matrix
 
 #: Additive kernels by name.
 ADDITIVE: dict[str, type[Kernel]] = {
     cls.name: cls for cls in (Chi2, Intersection, Hellinger, JensenShannon, PowerMean)
 }
-#: Share of the largest value by which a callable kernel may miss symmetry or definiteness.
-TOLERANCE = 1e-6
 #: Numbers on which a callable kernel is checked.
 MAX_CHECKED = 64
 
@@ -107,27 +106,9 @@ def _call(
 
 
 def check_scalar_kernel(kernel: ScalarKernel, values: NDArray[np.float64]) -> None:
-    """Refuse a kernel that is zero, not symmetric or not positive semidefinite on some numbers.
+    """Refuse a callable that is zero, not symmetric or not positive semidefinite on some numbers.
 
     `MAX_CHECKED` of them are looked at.
     """
     chosen = np.linspace(0, len(values) - 1, min(len(values), MAX_CHECKED)).astype(np.intp)
-    K = kernel(values[chosen], values[chosen])
-    scale = float(np.abs(K).max())
-    if scale == 0:
-        raise ValueError(
-            f"kernel: the {kernel.name} kernel is zero at all values of the features, so all rows are "
-            "alike to it; check its formula"
-        )
-    asymmetry = float(np.abs(K - K.T).max())
-    if asymmetry > TOLERANCE * scale:
-        raise ValueError(
-            f"kernel: the {kernel.name} kernel is not symmetric: k(x, y) and k(y, x) differ by up to "
-            f"{asymmetry:.3g} on values of the features, where it reaches {scale:.3g}"
-        )
-    least = float(np.linalg.eigvalsh(K)[0])
-    if least < -TOLERANCE * scale * len(K):
-        raise ValueError(
-            f"kernel: the {kernel.name} kernel is not positive semidefinite on {len(K)} values of the "
-            f"features: its matrix has the eigenvalue {least:.3g}, where it reaches {scale:.3g}"
-        )
+    check_matrix(kernel(values[chosen], values[chosen]), f"{len(chosen)} values of the features")
