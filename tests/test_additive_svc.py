@@ -291,7 +291,10 @@ MAPPED = """
     [
         ("AdditiveSVC", "f4", "C", "whole"),
         ("AdditiveSVC", "f4", "C", "chunks"),
+        ("AdditiveSVC", "f4", "F", "whole"),
+        ("AdditiveSVC", "u1", "C", "whole"),
         ("IntersectionSVC", "f4", "C", "whole"),
+        ("IntersectionSVC", "u1", "C", "whole"),
     ],
 )
 def test_mapped_data_are_never_copied_whole(tmp_path, name, kind, order, way):
@@ -304,6 +307,29 @@ def test_mapped_data_are_never_copied_whole(tmp_path, name, kind, order, way):
     # Codes 38, labels, weights, coefficients and gradients of 400,000 rows about 35.
     assert megabytes < 100
     assert accuracy > 0.95
+
+
+@pytest.mark.parametrize("model", [AdditiveSVC, IntersectionSVC])
+@pytest.mark.parametrize("kind", [np.uint8, np.int16, np.float16, np.float32])
+def test_small_types_and_other_orders_count_as_float32(digits, model, kind):
+    X, y = (16 * digits[0]).astype(kind), digits[1]
+    expected = model(C=0.01, random_state=0).fit(X.astype(np.float32), y)
+    for given in (X, np.asfortranarray(X)):
+        found = model(C=0.01, random_state=0).fit(given, y)
+        assert_array_equal(found.decision_function(given), expected.decision_function(X * 1.0))
+        assert_array_equal(found.explain(given[:9]), expected.explain(X[:9] * 1.0))
+
+
+def test_centred_data_of_small_types_are_moved():
+    rng = np.random.default_rng(0)
+    half = rng.integers(-100, 101, (200, 5))
+    X = np.vstack([half, -half]).astype(np.int8)
+    y = (X[:, 0] > 0).astype(int)
+    with pytest.warns(UserWarning, match="centred"):
+        model = AdditiveSVC(C=0.01, random_state=0).fit(X, y)
+    with pytest.warns(UserWarning, match="centred"):
+        expected = AdditiveSVC(C=0.01, random_state=0).fit(X.astype(np.float64), y)
+    assert_array_equal(model.decision_function(X), expected.decision_function(X.astype(float)))
 
 
 def test_pandas_labels_pipelines_and_search(digits):

@@ -1,6 +1,7 @@
 """The only place that touches raw input: data, labels, weights and parameters."""
 
 import warnings
+from dataclasses import dataclass
 from math import isfinite
 from numbers import Integral, Real
 from typing import Any, NoReturn
@@ -22,8 +23,39 @@ CHECKED_ROWS = 8192
 SHOWN_COLUMNS = 5
 
 
+@dataclass(frozen=True)
+class Layout:
+    """How dense data may be stored; others are copied. Sparse data are of float32 or float64.
+
+    Attributes
+    ----------
+    types : tuple of type
+        Types of the values; float32 is what others become.
+    order : {"C", None}
+        Order of the values, None for any.
+    """
+
+    types: tuple[type, ...] = (np.float32, np.float64)
+    order: str | None = "C"
+
+
+FLOAT_ROWS = Layout()
+#: For classifiers that read values once, in blocks: a mapped file must not be copied whole. float32
+#: holds every value of the small types.
+ANY_BLOCKS = Layout(
+    (np.float32, np.float64, np.float16, np.uint8, np.int8, np.uint16, np.int16), None
+)
+
+
 def validate_problem(
-    estimator: Any, X: Any, y: Any, sample_weight: Any, class_weight: Any, *, precomputed: bool
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    class_weight: Any,
+    *,
+    precomputed: bool,
+    layout: Layout = FLOAT_ROWS,
 ) -> Problem:
     """Check training data and return them as a `Problem`; sets ``n_features_in_`` and names."""
     if y is None:
@@ -31,7 +63,7 @@ def validate_problem(
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "
             "is None"
         )
-    X, y = _validate_rows(estimator, X, y, is_first=True)
+    X, y = _validate_rows(estimator, X, y, is_first=True, layout=layout)
     if precomputed:
         check_precomputed(X)
     check_classification_targets(y)
@@ -46,10 +78,13 @@ def validate_problem(
     return Problem(canonical(X), labels, classes, sample_weights, weights, kept)
 
 
-def _validate_rows(estimator: Any, X: Any, y: Any, *, is_first: bool) -> tuple[Any, Any]:
+def _validate_rows(
+    estimator: Any, X: Any, y: Any, *, is_first: bool, layout: Layout = FLOAT_ROWS
+) -> tuple[Any, Any]:
     """Finite data with labels, as wide as before unless they are the first."""
+    layout = FLOAT_ROWS if sparse.issparse(X) else layout
     checked: tuple[Any, Any] = validate_data(
-        estimator, X, y, accept_sparse="csr", dtype=[np.float32, np.float64], order="C",
+        estimator, X, y, accept_sparse="csr", dtype=list(layout.types), order=layout.order,
         accept_large_sparse=True, reset=is_first,
     )  # fmt: skip
     return checked
@@ -105,10 +140,11 @@ def validate_labels(
     )
 
 
-def validate_queries(estimator: Any, X: Any) -> Any:
+def validate_queries(estimator: Any, X: Any, layout: Layout = FLOAT_ROWS) -> Any:
     """Check data to predict on: finite, as wide as the training data."""
+    layout = FLOAT_ROWS if sparse.issparse(X) else layout
     X = validate_data(
-        estimator, X, accept_sparse="csr", dtype=[np.float32, np.float64], order="C", reset=False,
+        estimator, X, accept_sparse="csr", dtype=list(layout.types), order=layout.order, reset=False,
         accept_large_sparse=True,
     )  # fmt: skip
     return canonical(X)

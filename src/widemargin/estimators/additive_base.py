@@ -237,7 +237,8 @@ class HistogramClassifier(AdditiveClassifier):
                 stacklevel=5,
             )
             self.origin_ = np.asarray(X.min(axis=0), np.float64)
-        moved = (X.toarray() if sparse.issparse(X) else X) - self.origin_.astype(X.dtype)
+        kind = np.result_type(X.dtype, np.float32)
+        moved = (X.toarray() if sparse.issparse(X) else X) - self.origin_.astype(kind)
         return np.maximum(moved, 0.0, out=moved)
 
     def _check_features(self, X: Any) -> None:

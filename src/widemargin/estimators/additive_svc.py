@@ -19,7 +19,7 @@ from widemargin.tables.codes import Codes
 from widemargin.tables.quantiser import SPACINGS, Quantiser, Ranges, fit_quantiser
 from widemargin.tables.scalar import check_scalar_kernel, make_scalar_kernel
 from widemargin.tables.spectral import MAX_RANK, Spectrum, spectral_table
-from widemargin.validation import check_choice, check_flag, check_integer, check_number
+from widemargin.validation import ANY_BLOCKS, check_choice, check_flag, check_integer, check_number
 
 #: Rank beyond which the intersection kernel is better off with a value for each bin.
 BINS_RANK = 8
@@ -128,6 +128,8 @@ class AdditiveSVC(StochasticClassifier):
     >>> AdditiveSVC(C=0.01).fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]) > 0.9
     True
     """
+
+    _layout = ANY_BLOCKS
 
     def __init__(
         self,

@@ -17,7 +17,7 @@ from widemargin.solvers.unary import UnaryRows, solve_primal
 from widemargin.tables.codes import Codes
 from widemargin.tables.quantiser import MAX_COUNT, Quantiser, Ranges
 from widemargin.tables.selection import find_quantile
-from widemargin.validation import check_choice, check_integer, check_number
+from widemargin.validation import ANY_BLOCKS, check_choice, check_integer, check_number
 
 
 class IntersectionSVC(AdditiveClassifier):
@@ -95,6 +95,8 @@ class IntersectionSVC(AdditiveClassifier):
     >>> IntersectionSVC().fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]) > 0.9
     True
     """
+
+    _layout = ANY_BLOCKS
 
     def __init__(
         self,

@@ -74,7 +74,8 @@ class Quantiser:
             out[:] = self._nearest((X - self.low) / self.span)
         else:
             low, factor, is_root, shift, last = self._formula
-            encode_rows(np.ascontiguousarray(X), low, factor, is_root, shift, last, out)
+            rows = np.ascontiguousarray(X, np.result_type(X.dtype, np.float32))
+            encode_rows(rows, low, factor, is_root, shift, last, out)
 
     def encode_stored(self, data: NDArray[Any], columns: NDArray[Any], out: NDArray[Any]) -> None:
         """Write the codes of some values to ``out``; ``columns`` holds their features."""
@@ -121,7 +122,7 @@ def _measure(X: Any) -> Ranges:
     values = X
     if sparse.issparse(X):
         low, high, values = low.toarray().ravel(), high.toarray().ravel(), X.data
-    is_integer = bool((values == np.floor(values)).all())
+    is_integer = values.dtype.kind in "iu" or bool((values == np.floor(values)).all())
     return Ranges(low.astype(np.float64), high.astype(np.float64), is_integer)
 
 
