@@ -361,6 +361,16 @@ def check_integer(name: str, value: Any, *, low: int) -> None:
         raise ValueError(f"{name}: must be an integer of at least {low}, got {value!r}")
 
 
+def check_columns(name: str, columns: Any, n_features: int) -> NDArray[np.intp]:
+    """Numbers of columns; refuse anything but integers from 0 to below ``n_features``."""
+    given = np.asarray(columns)
+    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+        raise ValueError(f"{name}: give the numbers of columns, got {columns!r}")
+    if given.size and not 0 <= given.min() <= given.max() < n_features:
+        raise ValueError(f"{name}: columns are numbered 0 to {n_features - 1}, got {columns!r}")
+    return given.astype(np.intp)
+
+
 def check_flag(name: str, value: Any) -> None:
     """Refuse anything but True and False."""
     if not isinstance(value, bool | np.bool_):
