@@ -16,7 +16,7 @@ from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import LinearSVC
 
 from tests.reference import additive as reference
-from widemargin import AdditiveSVC, IntersectionSVC, KernelSVC
+from widemargin import LRSVC, AdditiveSVC, IntersectionSVC, KernelSVC, PowerMeanSVC
 from widemargin.kernels import PowerMean
 from widemargin.models import additive as models
 
@@ -237,6 +237,11 @@ def test_chunks_give_the_same_model(digits, tmp_path, as_sparse):
     assert_array_equal(model.feature_ranges_, whole.feature_ranges_)
     with pytest.raises(ValueError, match=r"chunks: the first time .* 1797 rows, the second time 0"):
         AdditiveSVC().fit_chunks(pieces())
+    lists = [[X[:900], y[:900]], [X[:0], y[:0]], [X[900:], y[900:], np.ones(897)]]
+    model = AdditiveSVC(random_state=0).fit_chunks(lists)
+    assert_array_equal(model.decision_function(X), whole.decision_function(X))
+    with pytest.raises(ValueError, match="chunks: there are none"):
+        AdditiveSVC().fit_chunks([(X[:0], y[:0])])
     with pytest.raises(ValueError, match="chunks: there are none"):
         AdditiveSVC().fit_chunks([])
     with pytest.raises(ValueError, match="every piece must be"):
@@ -391,6 +396,20 @@ def test_rows_of_zeros_and_constant_columns():
                 model = AdditiveSVC(loss=loss, kernel=kernel, C=10.0).fit(form(X), y)
                 assert np.isfinite(model.decision_function(form(X))).all()
                 assert model.score(form(X), y) > 0.9
+
+
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
+def test_huge_values_are_refused():
+    X = 1e154 * np.random.default_rng(0).random((300, 3))
+    y = (X[:, 0] > X[:, 1]).astype(int)
+    for model in (AdditiveSVC(), AdditiveSVC(solver="sgd"), PowerMeanSVC(), LRSVC(kernel="chi2")):
+        with pytest.raises(ValueError, match=r"X: .*scale the features"):
+            model.fit(X, y)
+    with pytest.raises(ValueError, match="X: kernel values reach"):
+        AdditiveSVC().partial_fit(X, y, classes=[0, 1])
+    # What divides by the largest value takes any.
+    for model in (AdditiveSVC(scaling="max"), IntersectionSVC()):
+        assert model.fit(X, y).score(X, y) > 0.9
 
 
 def test_nothing_but_zeros():

@@ -124,6 +124,14 @@ def test_bad_parameters(digits, params, message):
         LRSVC(**params).fit(*digits)
 
 
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
+def test_huge_values_are_refused():
+    X = 1e200 * np.random.default_rng(0).random((60, 3))
+    y = X[:, 0] > X[:, 1]
+    with pytest.raises(ValueError, match=r"X: the values are so large.*scale the features"):
+        LRSVC().fit(X, y)
+
+
 def test_another_kernel_may_take_what_the_last_could_not():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))

@@ -150,6 +150,8 @@ def test_divergence_is_reported_and_the_best_kept():
     ("params", "message"),
     [
         ({"p": 1.0}, "p: a power mean is a kernel for p <= 0"),
+        ({"p": "x"}, "p: 'x' is not a finite number"),
+        ({"p": None}, "p: None is not a finite number"),
         ({"n_anchors": 1}, "n_anchors: must be"),
         ({"anchors": "random"}, "anchors: must be one of"),
         ({"anchors": [0.1, 0.1, 0.5]}, "anchors: give n_anchors=3 different numbers"),

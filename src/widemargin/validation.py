@@ -296,6 +296,11 @@ def resolve_gamma(gamma: Any, problem: Problem) -> float:
             return 1.0 / n_features
         if gamma == "scale":
             variance = _variance(problem.X, problem.sample_weights)
+            if not isfinite(variance):
+                raise ValueError(
+                    "X: the values are so large that their variance is not finite; scale the "
+                    "features, for example with sklearn.preprocessing.StandardScaler"
+                )
             return 1.0 / (n_features * variance) if variance > 0 else 1.0
     elif isinstance(gamma, Real) and not isinstance(gamma, bool) and 0 <= float(gamma) < np.inf:
         return float(gamma)
@@ -323,14 +328,19 @@ def resolve_kernel(kernel: Any, gamma: Any, degree: Any, coef0: Any, problem: Pr
     )
 
 
-def check_kernel_range(kernel: Kernel, diag: NDArray[np.float64]) -> None:
-    """Refuse kernel values that float32 cannot hold."""
-    largest = float(np.abs(diag).max())
+def check_norms(what: str, norms: NDArray[np.float64], scaler: str) -> None:
+    """Refuse squared lengths of rows that float32 cannot hold."""
+    largest = float(np.abs(norms).max())
     if not np.isfinite(largest) or largest > 1e18:
         raise ValueError(
-            f"kernel: values of the {kernel.name!r} kernel reach {largest:.3g}, too large to optimise "
-            "with; scale the features, for example with sklearn.preprocessing.StandardScaler"
+            f"{what} reach {largest:.3g}, too large to optimise with; scale the features, for example "
+            f"with sklearn.preprocessing.{scaler}"
         )
+
+
+def check_kernel_range(kernel: Kernel, diag: NDArray[np.float64]) -> None:
+    """Refuse kernel values that float32 cannot hold."""
+    check_norms(f"kernel: values of the {kernel.name!r} kernel", diag, "StandardScaler")
     if diag.min() < 0:
         warnings.warn(
             f"The {kernel.name!r} kernel has a negative diagonal on these data, so it is not "

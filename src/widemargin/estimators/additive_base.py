@@ -25,6 +25,7 @@ from widemargin.validation import (
     check_columns,
     check_flag,
     check_integer,
+    check_norms,
     check_number,
     check_verbose,
     draw_seed,
@@ -81,6 +82,7 @@ class LinearClassifier(RestClassifier):
         self, problem: Problem, rows: Rows, norms: NDArray[np.float64], deadline: float | None
     ) -> LinearResult:
         """Solve the problem of every class against the rest."""
+        check_norms("X: kernel values", norms, "MinMaxScaler")
         costs = self.C * problem.weights
         squared = self.loss == "squared_hinge"
         dual = DualProblem(

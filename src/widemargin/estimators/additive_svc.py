@@ -77,7 +77,8 @@ class AdditiveSVC(StochasticClassifier):
     max_time : float or None, default=None
         Seconds after which to stop with the model reached so far.
     warm_start : bool, default=False
-        Start from the last solution if the labels are the same: for a path over C.
+        Start from the last solution if the labels are the same: for a path over C. Not with
+        ``solver="sgd"``; `partial_fit` goes on from a model.
     n_jobs : int or None, default=None
         Threads, which share the classes; None for all cores.
     random_state : int, RandomState or None, default=None
@@ -213,8 +214,9 @@ class AdditiveSVC(StochasticClassifier):
         Parameters
         ----------
         chunks : iterable or callable
-            Gives ``(X, y)`` or ``(X, y, sample_weight)``, dense or sparse. It must be possible to go
-            through it twice: a list, or a function that returns a new iterator.
+            Gives ``(X, y)`` or ``(X, y, sample_weight)``, dense or sparse; pieces without rows are
+            passed over. It must be possible to go through it twice: a list, or a function that
+            returns a new iterator.
         codes_path : path-like, optional
             File to keep the codes in, mapped into memory; without it they are held in memory.
 

@@ -54,7 +54,8 @@ class IntersectionSVC(AdditiveClassifier):
     max_time : float or None, default=None
         Seconds after which to stop with the model reached so far.
     warm_start : bool, default=False
-        Start from the last solution if the labels are the same; in the dual only.
+        Start from the last solution if the labels are the same; in the dual of one class against
+        the rest only.
     n_jobs : int or None, default=None
         Threads, which share the classes; None for all cores.
     random_state : int, RandomState or None, default=None

@@ -84,7 +84,7 @@ class PowerMeanSVC(StochasticClassifier):
     max_time : float or None, default=None
         Seconds after which to stop with the model reached so far.
     warm_start : bool, default=False
-        Start from the last solution if the labels are the same.
+        Start from the last solution if the labels are the same; not with ``solver="sgd"``.
     n_jobs : int or None, default=None
         Threads, which share the classes; None for all cores.
     random_state : int, RandomState or None, default=None
@@ -181,7 +181,9 @@ class PowerMeanSVC(StochasticClassifier):
 
     def _check_params(self) -> None:
         super()._check_params()
-        if self.kernel is None and not self.p <= 0:
+        if self.p != -np.inf:
+            check_number("p", self.p)
+        if self.kernel is None and self.p > 0:
             raise ValueError(f"p: a power mean is a kernel for p <= 0 only, got {self.p!r}")
         check_integer("n_anchors", self.n_anchors, low=2)
         check_number("offset", self.offset, above=0)
