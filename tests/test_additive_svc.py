@@ -16,7 +16,7 @@ from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import LinearSVC
 
 from tests.reference import additive as reference
-from widemargin import AdditiveSVC, IntersectionSVC, KernelSVC
+from widemargin import LRSVC, AdditiveSVC, IntersectionSVC, KernelSVC, PowerMeanSVC
 from widemargin.kernels import PowerMean
 from widemargin.models import additive as models
 
@@ -237,57 +237,104 @@ def test_chunks_give_the_same_model(digits, tmp_path, as_sparse):
     assert_array_equal(model.feature_ranges_, whole.feature_ranges_)
     with pytest.raises(ValueError, match=r"chunks: the first time .* 1797 rows, the second time 0"):
         AdditiveSVC().fit_chunks(pieces())
+    lists = [[X[:900], y[:900]], [X[:0], y[:0]], [X[900:], y[900:], np.ones(897)]]
+    model = AdditiveSVC(random_state=0).fit_chunks(lists)
+    assert_array_equal(model.decision_function(X), whole.decision_function(X))
+    with pytest.raises(ValueError, match="chunks: there are none"):
+        AdditiveSVC().fit_chunks([(X[:0], y[:0])])
     with pytest.raises(ValueError, match="chunks: there are none"):
         AdditiveSVC().fit_chunks([])
     with pytest.raises(ValueError, match="every piece must be"):
         AdditiveSVC().fit_chunks([X])
 
 
-def test_mapped_data_are_never_copied_whole(tmp_path):
+#: Fits to a mapped file of 100 columns and prints the memory that took, in MB, and the accuracy.
+MAPPED = """
+    import sys, threading
+    import numpy as np
+    import widemargin
+
+    path, name, kind, order, way = sys.argv[1:]
+    n, d, kind, model = 400_000, 100, np.dtype(kind), getattr(widemargin, name)
+    X = np.lib.format.open_memmap(
+        path, mode="w+", dtype=kind, shape=(n, d), fortran_order=order == "F"
+    )
+    rng = np.random.default_rng(0)
+    unit = 255 if kind == np.uint8 else 1
+    for start in range(0, n, 10_000):
+        X[start : start + 10_000] = unit * rng.random((10_000, d), np.float32)
+    y = X[:, 0].astype(float) + X[:, 1] > unit
+    X.flush()
+    model(max_iter=1).fit(np.asarray(X[:300]), y[:300])
+    del X
+    X = np.load(path, mmap_mode="r")
+
+    def own():
+        # Pages of mapped files belong to the cache of the system, not to us.
+        with open("/proc/self/status") as status:
+            return {k: int(v.split()[0]) / 1024 for k, v in
+                    (line.split(":") for line in status if "kB" in line)}["RssAnon"]
+
+    def pieces():
+        return ((X[i : i + 10_000], y[i : i + 10_000]) for i in range(0, n, 10_000))
+
+    before, peak, done = own(), [0.0], threading.Event()
+    def watch():
+        while not done.wait(0.005):
+            peak[0] = max(peak[0], own())
+    thread = threading.Thread(target=watch); thread.start()
+    model = model(max_iter=3, tol=1.0, random_state=0)
+    model.fit_chunks(pieces) if way == "chunks" else model.fit(X, y)
+    done.set(); thread.join()
+    print(peak[0] - before, model.score(X[:1000], y[:1000]))
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+@pytest.mark.parametrize(
+    ("name", "kind", "order", "way"),
+    [
+        ("AdditiveSVC", "f4", "C", "whole"),
+        ("AdditiveSVC", "f4", "C", "chunks"),
+        ("AdditiveSVC", "f4", "F", "whole"),
+        ("AdditiveSVC", "u1", "C", "whole"),
+        ("IntersectionSVC", "f4", "C", "whole"),
+        ("IntersectionSVC", "u1", "C", "whole"),
+    ],
+)
+def test_mapped_data_are_never_copied_whole(tmp_path, name, kind, order, way):
     """160 MB of float32 in a file become 40 MB of codes, and nothing of the size of the data."""
-    script = """
-        import resource, sys
-        import numpy as np
-        from widemargin import AdditiveSVC
-
-        n, d = 400_000, 100
-        X = np.lib.format.open_memmap(sys.argv[1], mode="w+", dtype=np.float32, shape=(n, d))
-        rng = np.random.default_rng(0)
-        for start in range(0, n, 10_000):
-            X[start : start + 10_000] = rng.random((10_000, d), np.float32)
-        y = X[:, 0] + X[:, 1] > 1
-        X.flush()
-        AdditiveSVC(max_iter=1).fit(np.asarray(X[:300]), y[:300])
-        del X
-        X = np.load(sys.argv[1], mmap_mode="r")
-
-        def own():
-            # Pages of mapped files belong to the cache of the system, not to us.
-            with open("/proc/self/status") as status:
-                return {k: int(v.split()[0]) / 1024 for k, v in
-                        (line.split(":") for line in status if "kB" in line)}["RssAnon"]
-
-        import threading
-        before, peak, done = own(), [0.0], threading.Event()
-        def watch():
-            while not done.wait(0.005):
-                peak[0] = max(peak[0], own())
-        thread = threading.Thread(target=watch); thread.start()
-        model = AdditiveSVC(max_iter=3, tol=1.0, random_state=0).fit(X, y)
-        done.set(); thread.join()
-        print(peak[0] - before, model.score(X[:1000], y[:1000]))
-    """
-    if not sys.platform.startswith("linux"):
-        pytest.skip("reads /proc")
-    run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script), str(tmp_path / "X.npy")],
-        capture_output=True, text=True,
-    )  # fmt: skip
+    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(MAPPED)]
+    command += [str(tmp_path / "X.npy"), name, kind, order, way]
+    run = subprocess.run(command, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     megabytes, accuracy = map(float, run.stdout.split())
     # Codes 38, labels, weights, coefficients and gradients of 400,000 rows about 35.
     assert megabytes < 100
     assert accuracy > 0.95
+
+
+@pytest.mark.parametrize("model", [AdditiveSVC, IntersectionSVC])
+@pytest.mark.parametrize("kind", [np.uint8, np.int16, np.float16, np.float32])
+def test_small_types_and_other_orders_count_as_float32(digits, model, kind):
+    X, y = (16 * digits[0]).astype(kind), digits[1]
+    expected = model(C=0.01, random_state=0).fit(X.astype(np.float32), y)
+    for given in (X, np.asfortranarray(X)):
+        found = model(C=0.01, random_state=0).fit(given, y)
+        assert_array_equal(found.decision_function(given), expected.decision_function(X * 1.0))
+        assert_array_equal(found.explain(given[:9]), expected.explain(X[:9] * 1.0))
+
+
+def test_centred_data_of_small_types_are_moved():
+    rng = np.random.default_rng(0)
+    half = rng.integers(-100, 101, (200, 5))
+    X = np.vstack([half, -half]).astype(np.int8)
+    y = (X[:, 0] > 0).astype(int)
+    with pytest.warns(UserWarning, match="centred"):
+        model = AdditiveSVC(C=0.01, random_state=0).fit(X, y)
+    with pytest.warns(UserWarning, match="centred"):
+        expected = AdditiveSVC(C=0.01, random_state=0).fit(X.astype(np.float64), y)
+    assert_array_equal(model.decision_function(X), expected.decision_function(X.astype(float)))
 
 
 def test_pandas_labels_pipelines_and_search(digits):
@@ -349,6 +396,20 @@ def test_rows_of_zeros_and_constant_columns():
                 model = AdditiveSVC(loss=loss, kernel=kernel, C=10.0).fit(form(X), y)
                 assert np.isfinite(model.decision_function(form(X))).all()
                 assert model.score(form(X), y) > 0.9
+
+
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
+def test_huge_values_are_refused():
+    X = 1e154 * np.random.default_rng(0).random((300, 3))
+    y = (X[:, 0] > X[:, 1]).astype(int)
+    for model in (AdditiveSVC(), AdditiveSVC(solver="sgd"), PowerMeanSVC(), LRSVC(kernel="chi2")):
+        with pytest.raises(ValueError, match=r"X: .*scale the features"):
+            model.fit(X, y)
+    with pytest.raises(ValueError, match="X: kernel values reach"):
+        AdditiveSVC().partial_fit(X, y, classes=[0, 1])
+    # What divides by the largest value takes any.
+    for model in (AdditiveSVC(scaling="max"), IntersectionSVC()):
+        assert model.fit(X, y).score(X, y) > 0.9
 
 
 def test_nothing_but_zeros():

@@ -106,6 +106,19 @@ def test_sparse_data_are_quantised_as_dense():
         )
 
 
+@pytest.mark.parametrize("as_sparse", [False, True])
+def test_positive_values_count_where_most_are_zero_and_some_negative(as_sparse):
+    rng = np.random.default_rng(0)
+    n = 2000
+    y = np.arange(n) % 2
+    X = rng.normal(size=(n, 30)) * (rng.random((n, 30)) < 0.02)
+    X[:, 0] = y * (rng.random(n) < 0.6) * rng.random(n)
+    model = IntersectionSVC(random_state=0).fit(sparse.csr_matrix(X) if as_sparse else X, y)
+    assert model.score(X, y) > 0.75
+    top = np.quantile(X[X > 0], 0.975, method="inverted_cdf")
+    assert_allclose(model.quantiser_.low + model.quantiser_.span, top)
+
+
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 @pytest.mark.parametrize("as_sparse", [False, True])
 def test_the_kernel_matrix_is_another_way_to_the_same(digits, monkeypatch, loss, as_sparse):

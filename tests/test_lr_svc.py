@@ -83,6 +83,18 @@ def test_other_explanatory_variables(digits):
     assert model.score(X[1000:], y[1000:]) > 0.85
 
 
+def test_explanatory_variables_may_be_sparse(digits):
+    X, y = digits
+    X, y = X[:200], y[:200]
+    dense, stored = (
+        LRSVC(gamma=0.1, anchors=X[:40], explanatory=form, max_iter=50, random_state=0)
+        .fit(X, y)
+        .decision_function(X)
+        for form in (np.asarray, sparse.csr_matrix)
+    )
+    assert_allclose(stored, dense)
+
+
 def test_histogram_kernels_need_histograms(digits):
     X, y = digits
     assert LRSVC(kernel="chi2", random_state=0).fit(X, y).score(X, y) > 0.9
@@ -96,6 +108,12 @@ def test_histogram_kernels_need_histograms(digits):
         ({"n_anchors": 0}, "n_anchors: must be"),
         ({"anchors": "grid"}, "anchors: must be one of"),
         ({"anchors": np.zeros((3, 2))}, r"anchors: give an array of shape \(n_anchors, 64\)"),
+        ({"anchors": np.full((3, 64), np.nan)}, "anchors: there is NaN or infinity"),
+        ({"anchors": sparse.csr_matrix(np.full((3, 64), np.inf))}, "anchors: there is NaN"),
+        ({"anchors": -np.eye(3, 64), "kernel": "chi2"}, "anchors: there are negative.*0, 1, 2"),
+        ({"kernel": lambda A, B: -(A @ B.T)}, r"kernel: .*not positive .* eigenvalue -\d"),
+        ({"kernel": lambda A, B: A @ B.T + A[:, 20:21]}, r"not symmetric.*up to \d"),
+        ({"kernel": lambda A, B: 0.0 * A @ B.T}, "kernel: the callable is zero"),
         ({"kernel": "precomputed"}, "kernel: anchors need a kernel"),
         ({"explanatory": 3}, "explanatory: must be a function"),
         ({"explanatory": lambda X: X[:1]}, "explanatory: must return finite numbers"),
@@ -104,6 +122,14 @@ def test_histogram_kernels_need_histograms(digits):
 def test_bad_parameters(digits, params, message):
     with pytest.raises(ValueError, match=message):
         LRSVC(**params).fit(*digits)
+
+
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
+def test_huge_values_are_refused():
+    X = 1e200 * np.random.default_rng(0).random((60, 3))
+    y = X[:, 0] > X[:, 1]
+    with pytest.raises(ValueError, match=r"X: the values are so large.*scale the features"):
+        LRSVC().fit(X, y)
 
 
 def test_another_kernel_may_take_what_the_last_could_not():

@@ -1,16 +1,18 @@
 """Plots show what the model holds."""
 
 import sys
+import tracemalloc
 
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
+from scipy import sparse
 from sklearn.datasets import make_moons
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
-from widemargin import DCSVC, AdditiveSVC, IntersectionSVC, ProjectedSVC, plotting
+from widemargin import DCSVC, LRSVC, AdditiveSVC, IntersectionSVC, ProjectedSVC, plotting
 from widemargin.plotting import plot_shapes
 
 matplotlib = pytest.importorskip("matplotlib", reason="needs the extra 'plot'")
@@ -99,6 +101,76 @@ def test_shapes_show_the_features_that_matter(digits):
     j = int(expected[0].split()[1])
     assert_allclose(values, model.shape_functions()[j][0])
     assert_allclose(heights, model.shape_functions()[j][1] - model.explain(frame)[:, j].mean())
+
+
+def test_shapes_say_where_the_data_are():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.exponential(size=800), rng.integers(0, 3, 800), rng.random(800) < 0.3])
+    y = X[:, 0] + X[:, 1] + X[:, 2] > 2
+    model = AdditiveSVC(scaling="max", random_state=0).fit(X, y)
+    for form in (np.asarray, sparse.csr_matrix):
+        figure = plot_shapes(model, form(X))
+        panels = {axis.get_title(loc="left"): axis for axis in figure.axes[:3]}
+        # Faint everywhere, and in full between the outer hundredths.
+        faint, full, _ = panels["feature 0"].lines
+        assert faint.get_alpha() < 0.5
+        assert_allclose(faint.get_xdata()[[0, -1]], [X[:, 0].min(), X[:, 0].max()])
+        assert_allclose(full.get_xdata()[[0, -1]], np.percentile(X[:, 0], [1, 99]))
+        # Points where there are values, and nothing between.
+        for j, n_values in ((1, 3), (2, 2)):
+            points = panels[f"feature {j}"].lines[0]
+            assert_allclose(points.get_xdata(), np.arange(n_values))
+            assert points.get_linestyle() == "None"
+            queries = np.zeros((n_values, 3))
+            queries[:, j] = np.arange(n_values)
+            expected = model.explain(queries)[:, j] - model.explain(X)[:, j].mean()
+            assert_allclose(points.get_ydata(), expected, atol=1e-9)
+        bars = [[bar.get_height() for bar in axis.patches] for axis in figure.axes if axis.patches]
+        assert sorted(map(len, bars)) == [2, 3, 40]
+        roots = next(heights for heights in bars if len(heights) == 2)
+        assert_allclose(roots, np.sqrt(np.bincount(X[:, 2].astype(int))))
+
+
+def test_shapes_of_wide_data_take_little_memory():
+    X = sparse.random(60, 5000, 0.01, format="csr", random_state=0)
+    y = np.arange(60) % 4
+    model = AdditiveSVC(C=0.1, random_state=0).fit(X, y)
+    plot_shapes(model, X)
+    for data in (None, X):
+        tracemalloc.start()
+        plot_shapes(model, data)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        # All curves would take 41 MB, all shares 10.
+        assert peak < 8e6
+
+
+def test_curves_of_some_features(digits):
+    model = AdditiveSVC(random_state=0).fit(*digits)
+    every = model.shape_functions()
+    for found, j in zip(model.shape_functions(features=[20, 3]), (20, 3), strict=True):
+        assert_allclose(found[0], every[j][0])
+        assert_allclose(found[1], every[j][1])
+    assert model.shape_functions(features=[]) == []
+    for features in ([64], [-1]):
+        with pytest.raises(ValueError, match="features: columns are numbered 0 to 63"):
+            model.shape_functions(features=features)
+    for features in (3, [0.5], ["pixel"]):
+        with pytest.raises(ValueError, match="features: give the numbers of columns"):
+            model.shape_functions(features=features)
+
+
+def test_shapes_refuse_what_has_none(digits, cancer):
+    with pytest.raises(TypeError, match="model: a LRSVC has no curves"):
+        plot_shapes(LRSVC(random_state=0).fit(*cancer))
+    several = AdditiveSVC(random_state=0).fit(*digits)
+    with pytest.raises(ValueError, match="classes: give a list of labels"):
+        plot_shapes(several, classes=3)
+    two = AdditiveSVC(random_state=0).fit(digits[0], digits[1] > 4)
+    for classes, message in (([7], "are not among"), ([False], "of two classes there are")):
+        with pytest.raises(ValueError, match=message):
+            plot_shapes(two, classes=classes)
+    assert len(plot_shapes(two, classes=[True], n_features=1).axes[0].lines) == 2
 
 
 def test_shapes_of_several_classes(digits):

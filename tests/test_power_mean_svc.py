@@ -150,6 +150,8 @@ def test_divergence_is_reported_and_the_best_kept():
     ("params", "message"),
     [
         ({"p": 1.0}, "p: a power mean is a kernel for p <= 0"),
+        ({"p": "x"}, "p: 'x' is not a finite number"),
+        ({"p": None}, "p: None is not a finite number"),
         ({"n_anchors": 1}, "n_anchors: must be"),
         ({"anchors": "random"}, "anchors: must be one of"),
         ({"anchors": [0.1, 0.1, 0.5]}, "anchors: give n_anchors=3 different numbers"),
@@ -164,6 +166,31 @@ def test_divergence_is_reported_and_the_best_kept():
 def test_bad_parameters(digits, params, message):
     with pytest.raises(ValueError, match=message):
         PowerMeanSVC(**params).fit(*digits)
+
+
+@pytest.mark.parametrize("lut", [False, True])
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (lambda a, b: np.abs(a - b), r"not positive semidefinite.*eigenvalue -\d"),
+        (lambda a, b: a + 2 * b, r"not symmetric.*differ by up to \d"),
+        (lambda a, b: 2 * a * b / (a + b), r"NaN or infinity at k\(0, 0\); check its domain"),
+        (lambda a, b: min(a, b), r"must take arrays.*numpy\.vectorize"),
+        (lambda a, b: 0.0 * a * b, "is zero among"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_callables_that_are_no_kernels_are_refused(digits, kernel, message, lut):
+    X, y = digits
+    with pytest.raises(ValueError, match=f"kernel: .*{message}"):
+        PowerMeanSVC(kernel=kernel, lut=lut).fit(X, y)
+
+
+def test_a_callable_for_single_numbers_may_be_wrapped(digits):
+    X, y = digits
+    own = PowerMeanSVC(kernel=np.vectorize(lambda a, b: min(a, b)), random_state=0)
+    named = PowerMeanSVC(kernel=np.minimum, random_state=0).fit(X, y)
+    assert_allclose(own.fit(X, y).decision_function(X), named.decision_function(X))
 
 
 def test_negative_features_are_named(digits):

@@ -19,6 +19,7 @@ from widemargin.tables.quantiser import (
 )
 from widemargin.tables.regression import PAPER_ANCHORS, chebyshev_anchors, regression_tables
 from widemargin.tables.scalar import check_scalar_kernel, make_scalar_kernel
+from widemargin.tables.selection import find_quantile
 from widemargin.tables.spectral import MAX_LANDMARKS, spectral_table
 
 GRID = (np.arange(1000) + 0.5) / 1000
@@ -113,6 +114,31 @@ def test_a_weight_counts_as_repetition(pairs, level):
     repeated = np.repeat(values, weights.astype(int))
     expected = np.quantile(repeated, level, method="inverted_cdf")
     assert weighted_quantiles(values, weights, np.array([level]))[0] == expected
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    pairs=st.lists(
+        st.tuples(
+            st.sampled_from([0.0, -0.0, 1e-300, 0.1, 3.0]) | st.floats(-1e30, 1e30),
+            st.integers(1, 4),
+        ),
+        min_size=1, max_size=12,
+    ),
+    share=st.sampled_from([1e-9, 0.1, 0.5, 0.975, 1.0]),
+    kind=st.sampled_from([np.float32, np.float64]),
+    above=st.sampled_from([-np.inf, 0.0]),
+)  # fmt: skip
+def test_a_quantile_is_found_without_a_copy(pairs, share, kind, above):
+    values, weights = np.array(pairs).T
+    X = np.column_stack([values, np.zeros(len(values)), values[::-1]]).astype(kind)
+    repeated = np.repeat(X, weights.astype(int), axis=0).ravel()
+    counted = repeated[repeated > above]
+    if len(counted) == 0:
+        return
+    expected = np.quantile(counted, share, method="inverted_cdf")
+    for form in (np.asarray, sparse.csr_matrix, np.asfortranarray):
+        assert find_quantile(form(X), weights, share, above) == expected
 
 
 def test_bins_may_be_cut_off():

@@ -1,8 +1,11 @@
 """Pictures of fitted models. Needs matplotlib: ``pip install 'widemargin[plot]'``."""
 
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
@@ -16,6 +19,12 @@ if TYPE_CHECKING:
 
 #: Colours that stay apart for colour-blind readers and in grey.
 BLUE, ORANGE, GREY = "#2166ac", "#e08214", "#4d4d4d"
+#: A feature with so many values or fewer is drawn as points.
+FEW_VALUES = 10
+#: Between these percentiles of the data curves are drawn in full.
+OUTER_PERCENT = (1, 99)
+#: Values whose shares are computed at a time.
+BLOCK_VALUES = 2**22
 #: Keeps numbers readable where a line passes behind them.
 LABEL_BOX = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.6}
 
@@ -73,8 +82,10 @@ def plot_shapes(
         A fitted classifier.
     X : array-like or sparse matrix, optional
         Data, such as those of training. They say which features matter most (the mean size of what
-        they add), where the average is, from which curves are then drawn, and how values are spread,
-        which is drawn underneath. Without data the features with the highest curves are shown.
+        they add), where the average is, from which curves are then drawn, and how values are spread:
+        the square root of their number is drawn underneath, curves are faint outside the middle 98 %,
+        and of a feature with ten values or less there is a point for each. Without data the features
+        with the highest curves are shown.
     n_features : int, default=6
         Features to show.
     classes : array-like, optional
@@ -85,42 +96,37 @@ def plot_shapes(
     figure : matplotlib.figure.Figure
         One panel for each feature, the most important first.
     """
+    if not isinstance(model, CurveClassifier):
+        raise TypeError(
+            f"model: a {type(model).__name__} has no curves; give an AdditiveSVC, IntersectionSVC or "
+            "PowerMeanSVC"
+        )
+    check_is_fitted(model)
     check_integer("n_features", n_features, low=1)
     plt = _import_pyplot()
-    curves = model.shape_functions()
     shown = _find_classes(model, classes)
-    heights = [np.atleast_2d(h)[shown] for _, h in curves]
-    centres = np.zeros((len(curves), len(shown)))
-    importance = np.array([np.ptp(h, axis=1).mean() for h in heights])
-    columns = None
-    if X is not None:
-        shares = np.asarray(model.explain(X))
-        shares = shares[:, None, :] if shares.ndim == 2 else shares
-        shares = shares[:, shown]
-        centres = shares.mean(axis=0).T
-        importance = np.abs(shares - shares.mean(axis=0)).mean(axis=(0, 1))
-        columns = np.asarray(X.toarray() if hasattr(X, "toarray") else X, np.float64)
-    top = np.argsort(-importance)[:n_features]
+    importance, centres = (
+        _weigh_curves(model, shown) if X is None else _weigh_shares(model, X, shown)
+    )
+    top = np.argsort(-importance, kind="stable")[:n_features]
+    columns = [None] * len(top) if X is None else _take_columns(X, top)
     n_columns = min(3, len(top))
     n_rows = -(-len(top) // n_columns)
     figure, axes = plt.subplots(
         n_rows, n_columns, figsize=(4.2 * n_columns, 3.0 * n_rows), layout="constrained",
         squeeze=False, sharey=True,
     )  # fmt: skip
-    names = getattr(model, "feature_names_in_", [f"feature {j}" for j in range(len(curves))])
+    names = getattr(model, "feature_names_in_", [f"feature {j}" for j in range(len(importance))])
     colours = [BLUE] if len(shown) == 1 else plt.get_cmap("tab10").colors
-    for axis, j in zip(axes.ravel(), top, strict=False):
-        for k, label in enumerate(shown):
-            axis.plot(
-                curves[j][0], heights[j][k] - centres[j, k], color=colours[k % len(colours)], lw=2,
-                label=str(model.classes_[label if len(model.classes_) > 2 else 1]),
-            )  # fmt: skip
-        axis.axhline(0.0, color=GREY, lw=0.8, ls=":")
-        axis.set_title(str(names[j]), loc="left", fontsize=10)
-        axis.spines[["top", "right"]].set_visible(False)
-        axis.tick_params(labelbottom=True, labelleft=True)
-        if columns is not None:
-            _draw_density(axis, columns[:, j])
+    for axis, j, column in zip(axes.ravel(), top, columns, strict=False):
+        pieces = _make_pieces(model, int(j), column)
+        for k, function in enumerate(shown):
+            colour = colours[k % len(colours)]
+            for values, heights, style in pieces:
+                axis.plot(values, heights[function] - centres[j, k], color=colour, **style)
+            label = model.classes_[function if len(model.classes_) > 2 else 1]
+            axis.lines[-1].set_label(str(label))
+        _finish_panel(axis, str(names[j]), column)
     for axis in axes.ravel()[len(top) :]:
         axis.set_visible(False)
     about = "the average" if X is not None else "zero"
@@ -201,24 +207,125 @@ def _mark(axis: Any, x: float, y: float, label: str) -> None:
 
 def _find_classes(model: CurveClassifier, classes: Any) -> list[int]:
     """Positions of the decision functions to show."""
-    if len(model.classes_) == 2:
-        return [0]
+    known = model.classes_
     if classes is None:
-        return list(range(len(model.classes_)))
-    found = [np.flatnonzero(model.classes_ == label) for label in classes]
-    if not found or any(len(f) == 0 for f in found):
-        raise ValueError(f"classes: {classes!r} are not among those of the model, {model.classes_}")
-    return [int(f[0]) for f in found]
+        return [0] if len(known) == 2 else list(range(len(known)))
+    if np.ndim(classes) != 1 or len(classes) == 0:
+        raise ValueError(
+            f"classes: give a list of labels, such as [{known[-1]!r}], got {classes!r}"
+        )
+    found = [np.flatnonzero(known == label) for label in classes]
+    if any(len(f) == 0 for f in found):
+        raise ValueError(f"classes: {classes!r} are not among those of the model, {known}")
+    positions = [int(f[0]) for f in found]
+    if len(known) == 2:
+        if 1 not in positions:
+            raise ValueError(
+                f"classes: of two classes there are the curves of {known[1]!r} only, and those of "
+                f"{known[0]!r} are their negatives; leave classes out"
+            )
+        return [0]
+    return positions
 
 
-def _draw_density(axis: Any, values: Any) -> None:
-    """A histogram of the values along the lower edge."""
-    counts, edges = np.histogram(values, bins=40)
+def _weigh_curves(model: CurveClassifier, shown: list[int]) -> tuple[Any, Any]:
+    """Importance of every feature by the height of its curves, and zeros for their averages."""
+    d = model.n_features_in_
+    importance = np.empty(d)
+    for j in range(d):
+        # One at a time: all curves of wide data take more memory than the model.
+        _, heights = model.shape_functions(features=[j])[0]
+        importance[j] = np.ptp(np.atleast_2d(heights)[shown], axis=1).mean()
+    return importance, np.zeros((d, len(shown)))
+
+
+def _weigh_shares(model: CurveClassifier, X: Any, shown: list[int]) -> tuple[Any, Any]:
+    """Importance of every feature, the mean size of what it adds to data, and its averages."""
+    queries = model._check_queries(X)
+    d = queries.shape[1]
+    importance, centres = np.empty(d), np.empty((d, len(shown)))
+    for j, (values, weights) in enumerate(_column_values(queries)):
+        heights = model._model.curve(j, values)[shown]
+        centres[j] = heights @ weights
+        importance[j] = (np.abs(heights - centres[j][:, None]) @ weights).mean()
+    return importance, centres
+
+
+def _column_values(X: Any) -> Iterator[tuple[Any, Any]]:
+    """Values of every column and their weights, of sum one; zeros of a sparse one are one value."""
+    n = X.shape[0]
+    if sparse.issparse(X):
+        X = X.tocsc()
+        for first, last in pairwise(X.indptr):
+            weights = np.full(last - first + 1, 1.0 / n)
+            weights[-1] = 1.0 - (last - first) / n
+            yield np.append(X.data[first:last], 0.0), weights
+        return
+    step, weights = max(1, BLOCK_VALUES // n), np.full(n, 1.0 / n)
+    for start in range(0, X.shape[1], step):
+        # Columns of a block lie together: one by one, every row would be fetched again.
+        for values in np.array(X[:, start : start + step].T, np.float64, order="C"):
+            yield values, weights
+
+
+def _take_columns(X: Any, chosen: Any) -> Any:
+    """Some columns of the data as given, shape (n_chosen, n_samples)."""
+    if sparse.issparse(X):
+        return X.tocsc()[:, chosen].toarray().T.astype(np.float64)
+    columns = X.iloc[:, chosen] if hasattr(X, "iloc") else np.asarray(X)[:, chosen]
+    return np.asarray(columns, np.float64).T
+
+
+def _make_pieces(model: CurveClassifier, feature: int, column: Any) -> list[tuple[Any, Any, Any]]:
+    """What to draw of one feature: values, heights of all functions, and style; the main one last."""
+    if column is not None and len(distinct := _find_distinct(column)) <= FEW_VALUES:
+        # A line would pass through values that do not exist.
+        return [(distinct, model._heights(feature, distinct), {"ls": "", "marker": "o", "ms": 6})]
+    values, heights = model.shape_functions(features=[feature])[0]
+    heights = np.atleast_2d(heights)
+    if column is None:
+        return [(values, heights, {"lw": 2})]
+    low, high = np.clip(np.percentile(column, OUTER_PERCENT), values[0], values[-1])
+    inner = np.concatenate([[low], values[(values > low) & (values < high)], [high]])
+    return [
+        (values, heights, {"lw": 1.2, "alpha": 0.4}),
+        (inner, model._heights(feature, inner), {"lw": 2.2}),
+    ]
+
+
+def _finish_panel(axis: Any, name: str, column: Any) -> None:
+    """Title, zero, and the spread of the data if there are some."""
+    axis.axhline(0.0, color=GREY, lw=0.8, ls=":")
+    axis.set_title(name, loc="left", fontsize=10)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.tick_params(labelbottom=True, labelleft=True)
+    if column is None:
+        return
+    _draw_density(axis, column)
+    if (column == np.floor(column)).all():
+        axis.xaxis.get_major_locator().set_params(integer=True)
+
+
+def _find_distinct(column: Any) -> Any:
+    """Distinct values, or the first few if there are many."""
+    if len(np.unique(column[: 10 * FEW_VALUES])) > FEW_VALUES:
+        return np.unique(column[: 10 * FEW_VALUES])
+    return np.unique(column)
+
+
+def _draw_density(axis: Any, column: Any) -> None:
+    """Bars along the lower edge: square roots of how many values there are, so that few show too."""
+    distinct = _find_distinct(column)
+    if len(distinct) <= FEW_VALUES:
+        at, counts = np.unique(column, return_counts=True)
+        width: Any = 0.5 * np.diff(at).min() if len(at) > 1 else 1.0
+    else:
+        counts, edges = np.histogram(column, bins=40)
+        at, width = 0.5 * (edges[:-1] + edges[1:]), np.diff(edges)
+    heights = np.sqrt(counts)
     under = axis.twinx()
-    under.bar(
-        edges[:-1], counts, width=np.diff(edges), align="edge", color=ORANGE, alpha=0.35, zorder=0
-    )
-    under.set_ylim(0, 5.0 * max(counts.max(), 1))
+    under.bar(at, heights, width=width, color=ORANGE, alpha=0.35, zorder=0)
+    under.set_ylim(0, 5.0 * max(heights.max(), 1))
     under.axis("off")
     axis.set_zorder(under.get_zorder() + 1)
     axis.patch.set_visible(False)

@@ -1,6 +1,7 @@
 """The only place that touches raw input: data, labels, weights and parameters."""
 
 import warnings
+from dataclasses import dataclass
 from math import isfinite
 from numbers import Integral, Real
 from typing import Any, NoReturn
@@ -22,8 +23,39 @@ CHECKED_ROWS = 8192
 SHOWN_COLUMNS = 5
 
 
+@dataclass(frozen=True)
+class Layout:
+    """How dense data may be stored; others are copied. Sparse data are of float32 or float64.
+
+    Attributes
+    ----------
+    types : tuple of type
+        Types of the values; float32 is what others become.
+    order : {"C", None}
+        Order of the values, None for any.
+    """
+
+    types: tuple[type, ...] = (np.float32, np.float64)
+    order: str | None = "C"
+
+
+FLOAT_ROWS = Layout()
+#: For classifiers that read values once, in blocks: a mapped file must not be copied whole. float32
+#: holds every value of the small types.
+ANY_BLOCKS = Layout(
+    (np.float32, np.float64, np.float16, np.uint8, np.int8, np.uint16, np.int16), None
+)
+
+
 def validate_problem(
-    estimator: Any, X: Any, y: Any, sample_weight: Any, class_weight: Any, *, precomputed: bool
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    class_weight: Any,
+    *,
+    precomputed: bool,
+    layout: Layout = FLOAT_ROWS,
 ) -> Problem:
     """Check training data and return them as a `Problem`; sets ``n_features_in_`` and names."""
     if y is None:
@@ -31,7 +63,7 @@ def validate_problem(
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "
             "is None"
         )
-    X, y = _validate_rows(estimator, X, y, is_first=True)
+    X, y = _validate_rows(estimator, X, y, is_first=True, layout=layout)
     if precomputed:
         check_precomputed(X)
     check_classification_targets(y)
@@ -46,10 +78,13 @@ def validate_problem(
     return Problem(canonical(X), labels, classes, sample_weights, weights, kept)
 
 
-def _validate_rows(estimator: Any, X: Any, y: Any, *, is_first: bool) -> tuple[Any, Any]:
+def _validate_rows(
+    estimator: Any, X: Any, y: Any, *, is_first: bool, layout: Layout = FLOAT_ROWS
+) -> tuple[Any, Any]:
     """Finite data with labels, as wide as before unless they are the first."""
+    layout = FLOAT_ROWS if sparse.issparse(X) else layout
     checked: tuple[Any, Any] = validate_data(
-        estimator, X, y, accept_sparse="csr", dtype=[np.float32, np.float64], order="C",
+        estimator, X, y, accept_sparse="csr", dtype=list(layout.types), order=layout.order,
         accept_large_sparse=True, reset=is_first,
     )  # fmt: skip
     return checked
@@ -105,10 +140,11 @@ def validate_labels(
     )
 
 
-def validate_queries(estimator: Any, X: Any) -> Any:
+def validate_queries(estimator: Any, X: Any, layout: Layout = FLOAT_ROWS) -> Any:
     """Check data to predict on: finite, as wide as the training data."""
+    layout = FLOAT_ROWS if sparse.issparse(X) else layout
     X = validate_data(
-        estimator, X, accept_sparse="csr", dtype=[np.float32, np.float64], order="C", reset=False,
+        estimator, X, accept_sparse="csr", dtype=list(layout.types), order=layout.order, reset=False,
         accept_large_sparse=True,
     )  # fmt: skip
     return canonical(X)
@@ -172,6 +208,25 @@ def check_nonnegative(kernel: Kernel, X: Any, feature_names: Any = None) -> None
     columns = find_negative_columns(X)
     if len(columns):
         refuse_negative(columns, feature_names, f"the {kernel.name!r} kernel")
+
+
+def validate_anchors(anchors: Any, kernel: Kernel, X: Any, feature_names: Any = None) -> Any:
+    """Anchors given by hand, in float64: finite, as wide as the data, in the kernel's domain."""
+    is_sparse = sparse.issparse(anchors)
+    given = (sparse.csr_matrix if is_sparse else np.asarray)(anchors, dtype=np.float64)
+    if given.ndim != 2 or given.shape[0] == 0 or given.shape[1] != X.shape[1]:
+        raise ValueError(
+            f"anchors: give an array of shape (n_anchors, {X.shape[1]}), got {given.shape}"
+        )
+    if not np.isfinite(given.data if is_sparse else given).all():
+        raise ValueError("anchors: there is NaN or infinity among them; give finite numbers")
+    columns = find_negative_columns(given)
+    if kernel.needs_nonnegative and len(columns):
+        raise ValueError(
+            f"anchors: there are negative values in {_name_columns(columns, feature_names)}; the "
+            f"{kernel.name!r} kernel needs features >= 0, so scale them like the data"
+        )
+    return given
 
 
 def refuse_negative(
@@ -241,6 +296,11 @@ def resolve_gamma(gamma: Any, problem: Problem) -> float:
             return 1.0 / n_features
         if gamma == "scale":
             variance = _variance(problem.X, problem.sample_weights)
+            if not isfinite(variance):
+                raise ValueError(
+                    "X: the values are so large that their variance is not finite; scale the "
+                    "features, for example with sklearn.preprocessing.StandardScaler"
+                )
             return 1.0 / (n_features * variance) if variance > 0 else 1.0
     elif isinstance(gamma, Real) and not isinstance(gamma, bool) and 0 <= float(gamma) < np.inf:
         return float(gamma)
@@ -268,14 +328,19 @@ def resolve_kernel(kernel: Any, gamma: Any, degree: Any, coef0: Any, problem: Pr
     )
 
 
-def check_kernel_range(kernel: Kernel, diag: NDArray[np.float64]) -> None:
-    """Refuse kernel values that float32 cannot hold."""
-    largest = float(np.abs(diag).max())
+def check_norms(what: str, norms: NDArray[np.float64], scaler: str) -> None:
+    """Refuse squared lengths of rows that float32 cannot hold."""
+    largest = float(np.abs(norms).max())
     if not np.isfinite(largest) or largest > 1e18:
         raise ValueError(
-            f"kernel: values of the {kernel.name!r} kernel reach {largest:.3g}, too large to optimise "
-            "with; scale the features, for example with sklearn.preprocessing.StandardScaler"
+            f"{what} reach {largest:.3g}, too large to optimise with; scale the features, for example "
+            f"with sklearn.preprocessing.{scaler}"
         )
+
+
+def check_kernel_range(kernel: Kernel, diag: NDArray[np.float64]) -> None:
+    """Refuse kernel values that float32 cannot hold."""
+    check_norms(f"kernel: values of the {kernel.name!r} kernel", diag, "StandardScaler")
     if diag.min() < 0:
         warnings.warn(
             f"The {kernel.name!r} kernel has a negative diagonal on these data, so it is not "
@@ -304,6 +369,16 @@ def check_integer(name: str, value: Any, *, low: int) -> None:
     """Refuse anything but an integer of at least ``low``."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < low:
         raise ValueError(f"{name}: must be an integer of at least {low}, got {value!r}")
+
+
+def check_columns(name: str, columns: Any, n_features: int) -> NDArray[np.intp]:
+    """Numbers of columns; refuse anything but integers from 0 to below ``n_features``."""
+    given = np.asarray(columns)
+    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+        raise ValueError(f"{name}: give the numbers of columns, got {columns!r}")
+    if given.size and not 0 <= given.min() <= given.max() < n_features:
+        raise ValueError(f"{name}: columns are numbered 0 to {n_features - 1}, got {columns!r}")
+    return given.astype(np.intp)
 
 
 def check_flag(name: str, value: Any) -> None:

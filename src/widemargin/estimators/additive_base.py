@@ -22,8 +22,10 @@ from widemargin.solvers.additive_fast import Rows
 from widemargin.tables.quantiser import Ranges, measure_ranges, row_chunks
 from widemargin.validation import (
     check_choice,
+    check_columns,
     check_flag,
     check_integer,
+    check_norms,
     check_number,
     check_verbose,
     draw_seed,
@@ -80,6 +82,7 @@ class LinearClassifier(RestClassifier):
         self, problem: Problem, rows: Rows, norms: NDArray[np.float64], deadline: float | None
     ) -> LinearResult:
         """Solve the problem of every class against the rest."""
+        check_norms("X: kernel values", norms, "MinMaxScaler")
         costs = self.C * problem.weights
         squared = self.loss == "squared_hinge"
         dual = DualProblem(
@@ -162,13 +165,15 @@ class CurveClassifier(OneVsRest):
         shares = self._model.contributions(X)
         return shares[:, 0] if len(self.classes_) == 2 else shares
 
-    def shape_functions(self, n_points: int = 256) -> list[tuple[Any, Any]]:
+    def shape_functions(self, n_points: int = 256, features: Any = None) -> list[tuple[Any, Any]]:
         """The curve of every feature, over the range it had in training.
 
         Parameters
         ----------
         n_points : int, default=256
             Points on each curve.
+        features : array-like of int, optional
+            Columns whose curves are wanted, in this order; all if not given.
 
         Returns
         -------
@@ -179,12 +184,19 @@ class CurveClassifier(OneVsRest):
         """
         check_is_fitted(self)
         check_integer("n_points", n_points, low=2)
+        if features is None:
+            features = np.arange(self.n_features_in_)
         curves = []
-        for j, (low, high) in enumerate(zip(*self.feature_ranges_, strict=True)):
+        for j in check_columns("features", features, self.n_features_in_):
+            low, high = self.feature_ranges_[:, j]
             values = np.linspace(low, high, n_points)
-            heights = self._model.curve(j, values - self._origin[j])
+            heights = self._heights(j, values)
             curves.append((values, heights[0] if len(self.classes_) == 2 else heights))
         return curves
+
+    def _heights(self, feature: int, values: NDArray[Any]) -> NDArray[np.float64]:
+        """What a feature adds to every function at some values, shape (n_functions, n_values)."""
+        return self._model.curve(feature, values - self._origin[feature])
 
     def _measure(self, problem: Problem) -> Ranges:
         """Ranges of the features, which pictures need too."""
@@ -237,7 +249,8 @@ class HistogramClassifier(AdditiveClassifier):
                 stacklevel=5,
             )
             self.origin_ = np.asarray(X.min(axis=0), np.float64)
-        moved = (X.toarray() if sparse.issparse(X) else X) - self.origin_.astype(X.dtype)
+        kind = np.result_type(X.dtype, np.float32)
+        moved = (X.toarray() if sparse.issparse(X) else X) - self.origin_.astype(kind)
         return np.maximum(moved, 0.0, out=moved)
 
     def _check_features(self, X: Any) -> None:

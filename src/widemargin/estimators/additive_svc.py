@@ -19,12 +19,10 @@ from widemargin.tables.codes import Codes
 from widemargin.tables.quantiser import SPACINGS, Quantiser, Ranges, fit_quantiser
 from widemargin.tables.scalar import check_scalar_kernel, make_scalar_kernel
 from widemargin.tables.spectral import MAX_RANK, Spectrum, spectral_table
-from widemargin.validation import check_choice, check_flag, check_integer, check_number
+from widemargin.validation import ANY_BLOCKS, check_choice, check_flag, check_integer, check_number
 
 #: Rank beyond which the intersection kernel is better off with a value for each bin.
 BINS_RANK = 8
-#: Bins on which a callable kernel is checked.
-CHECKED_BINS = 64
 
 
 class AdditiveSVC(StochasticClassifier):
@@ -79,7 +77,8 @@ class AdditiveSVC(StochasticClassifier):
     max_time : float or None, default=None
         Seconds after which to stop with the model reached so far.
     warm_start : bool, default=False
-        Start from the last solution if the labels are the same: for a path over C.
+        Start from the last solution if the labels are the same: for a path over C. Not with
+        ``solver="sgd"``; `partial_fit` goes on from a model.
     n_jobs : int or None, default=None
         Threads, which share the classes; None for all cores.
     random_state : int, RandomState or None, default=None
@@ -130,6 +129,8 @@ class AdditiveSVC(StochasticClassifier):
     >>> AdditiveSVC(C=0.01).fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]) > 0.9
     True
     """
+
+    _layout = ANY_BLOCKS
 
     def __init__(
         self,
@@ -213,8 +214,9 @@ class AdditiveSVC(StochasticClassifier):
         Parameters
         ----------
         chunks : iterable or callable
-            Gives ``(X, y)`` or ``(X, y, sample_weight)``, dense or sparse. It must be possible to go
-            through it twice: a list, or a function that returns a new iterator.
+            Gives ``(X, y)`` or ``(X, y, sample_weight)``, dense or sparse; pieces without rows are
+            passed over. It must be possible to go through it twice: a list, or a function that
+            returns a new iterator.
         codes_path : path-like, optional
             File to keep the codes in, mapped into memory; without it they are held in memory.
 
@@ -276,7 +278,7 @@ class AdditiveSVC(StochasticClassifier):
         # any other kernel all features share a range.
         values = self.quantiser_.grid if kernel.is_homogeneous else self.quantiser_.values(0)
         if not kernel.is_homogeneous:
-            check_scalar_kernel(kernel, values[:: max(1, len(values) // CHECKED_BINS)])
+            check_scalar_kernel(kernel, values)
         counts = code_counts(codes, self.quantiser_.n_bins, problem.sample_weights)
         rank = None if self.rank == "auto" else int(self.rank)
         spectrum = spectral_table(kernel, values, counts, rank)
@@ -298,7 +300,7 @@ class AdditiveSVC(StochasticClassifier):
         """Codes of all values, if the zeros that sparse data leave out matter to the kernel."""
         zero = np.abs(self._table[self.quantiser_.zero_code]).max()
         if codes.is_sparse and zero > 1e-9 * np.abs(self._table).max():
-            return self.quantiser_.encode(problem.X.toarray())
+            return self.quantiser_.encode(problem.X, is_whole=True)
         return codes
 
     def _represent(self, problem: Problem) -> Represented:

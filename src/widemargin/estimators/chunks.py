@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.utils.validation import _num_samples
 
 from widemargin.problem import Problem
 from widemargin.tables.codes import (
@@ -129,7 +130,7 @@ def _encode_pieces(
         if filled > n_rows:
             break
         if needed is None:
-            write_dense(X.toarray() if sparse.issparse(X) else X, quantiser, first, codes)
+            write_dense(X, quantiser, first, codes)
             continue
         X = sparse.csr_matrix(X)
         places = place_rows(X)
@@ -148,6 +149,8 @@ def _encode_pieces(
 
 def _pieces(chunks: Any) -> Iterator[tuple[Any, Any, Any]]:
     for piece in chunks() if callable(chunks) else chunks:
-        if not isinstance(piece, tuple) or len(piece) not in (2, 3):
+        if not isinstance(piece, tuple | list) or len(piece) not in (2, 3):
             raise ValueError("chunks: every piece must be (X, y) or (X, y, sample_weight)")
-        yield piece if len(piece) == 3 else (*piece, None)
+        X, y, weight = piece if len(piece) == 3 else (*piece, None)
+        if _num_samples(X) or _num_samples(y):
+            yield X, y, weight

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from widemargin.estimators.additive_base import AdditiveClassifier, asked_classes
 from widemargin.models.additive import BinModel, bin_offsets
@@ -16,8 +15,9 @@ from widemargin.solvers.coded_rows import bin_rows, draw_indicators, find_indica
 from widemargin.solvers.crammer_singer import solve_crammer_singer
 from widemargin.solvers.unary import UnaryRows, solve_primal
 from widemargin.tables.codes import Codes
-from widemargin.tables.quantiser import MAX_COUNT, Quantiser, Ranges, weighted_quantiles
-from widemargin.validation import check_choice, check_integer, check_number
+from widemargin.tables.quantiser import MAX_COUNT, Quantiser, Ranges
+from widemargin.tables.selection import find_quantile
+from widemargin.validation import ANY_BLOCKS, check_choice, check_integer, check_number
 
 
 class IntersectionSVC(AdditiveClassifier):
@@ -35,8 +35,8 @@ class IntersectionSVC(AdditiveClassifier):
         Values from the smallest to the quantile below become 0 to ``n_bins``, the rest ``n_bins``
         (Eq. 13 of the paper). Histograms of whole numbers up to 4095 are used as they are.
     clip_quantile : float, default=0.975
-        Share of all values that are not clipped. If it falls on the smallest value, as with sparse
-        data, it is taken of the values above that.
+        Share of all values that are not clipped. If it falls on the smallest value or on zero, as
+        with sparse data, it is taken of the values above that.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
         Loss of a point on the wrong side of its margin.
     solver : {"auto", "dual", "primal"}, default="auto"
@@ -54,7 +54,8 @@ class IntersectionSVC(AdditiveClassifier):
     max_time : float or None, default=None
         Seconds after which to stop with the model reached so far.
     warm_start : bool, default=False
-        Start from the last solution if the labels are the same; in the dual only.
+        Start from the last solution if the labels are the same; in the dual of one class against
+        the rest only.
     n_jobs : int or None, default=None
         Threads, which share the classes; None for all cores.
     random_state : int, RandomState or None, default=None
@@ -83,7 +84,9 @@ class IntersectionSVC(AdditiveClassifier):
     Notes
     -----
     There is no intercept, as in the paper. Values at prediction beyond the range of the bins count as
-    its ends.
+    its ends. All features share one range, so those in different units should be scaled first. Where
+    values are negative, zero is a bin like any other, and every value of sparse data gets a code, of
+    one byte (two with more than 256 bins); else only the stored ones do.
 
     Examples
     --------
@@ -93,6 +96,8 @@ class IntersectionSVC(AdditiveClassifier):
     >>> IntersectionSVC().fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]) > 0.9
     True
     """
+
+    _layout = ANY_BLOCKS
 
     def __init__(
         self,
@@ -147,11 +152,9 @@ class IntersectionSVC(AdditiveClassifier):
         deadline = self._deadline()
         ranges = self._measure(problem)
         self.quantiser_ = _fit_bins(problem, ranges, self.n_bins, float(self.clip_quantile))
-        X = problem.X
-        if sparse.issparse(X) and self.quantiser_.zero_code != 0:
-            # Zero is a bin like any other, so every value has a code, of one or two bytes.
-            X = X.toarray()
-        codes = self.quantiser_.encode(X)
+        # Zero is a bin like any other if it is not the first, so every value has a code.
+        is_whole = self.quantiser_.zero_code != 0
+        codes = self.quantiser_.encode(problem.X, is_whole=is_whole)
         offsets = bin_offsets(codes)
         result = self._solve(problem, codes, offsets, deadline)
         curves = result.coef
@@ -211,27 +214,14 @@ class IntersectionSVC(AdditiveClassifier):
 
 def _fit_bins(problem: Problem, ranges: Ranges, n_bins: int, share: float) -> Quantiser:
     """Whole numbers as they are, else Eq. 13 of the paper: one range for all features."""
-    X, sample_weights = problem.X, problem.sample_weights
     low, high = float(ranges.low.min()), float(ranges.high.max())
-    d = X.shape[1]
+    d = len(ranges.low)
     if ranges.is_integer and low >= 0 and 1 <= high <= MAX_COUNT:
         return Quantiser(np.zeros(d), np.full(d, high), np.arange(high + 1) / high, "uniform")
-    weights: NDArray[np.float64] | None
-    if sparse.issparse(X):
-        low = min(low, 0.0)
-        rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-        n_zeros = sample_weights @ (d - np.diff(X.indptr))
-        values = np.append(X.data, 0.0).astype(np.float64)
-        weights = np.append(sample_weights[rows], n_zeros)
-    else:
-        values = X.ravel().astype(np.float64, copy=False)
-        same = (sample_weights == sample_weights[0]).all()
-        weights = None if same else np.repeat(sample_weights, d)
-    top = float(weighted_quantiles(values, weights, np.array([share]))[0])
-    if top <= low and high > low:
-        above = values > low
-        weights = None if weights is None else weights[above]
-        top = float(weighted_quantiles(values[above], weights, np.array([share]))[0])
+    top = find_quantile(problem.X, problem.sample_weights, share)
+    if top in (low, 0.0) and high > top:
+        # Most values are the smallest, or zero: these say nothing of how far the others reach.
+        top = find_quantile(problem.X, problem.sample_weights, share, above=top)
     span = top - low if top > low else 1.0
     grid = np.linspace(0.0, 1.0, n_bins + 1)
     return Quantiser(np.full(d, low), np.full(d, span), grid, "uniform", cut=True)

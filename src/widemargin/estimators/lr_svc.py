@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.cluster import MiniBatchKMeans
 
 from widemargin.estimators.additive_base import LinearClassifier
-from widemargin.kernels import Kernel, is_precomputed, needs_nonnegative
+from widemargin.kernels import CallableKernel, Kernel, is_precomputed, needs_nonnegative
+from widemargin.kernels.custom import check_matrix
 from widemargin.models.regression import (
     KernelValues,
     RegressionModel,
@@ -24,6 +24,7 @@ from widemargin.validation import (
     check_nonnegative,
     draw_seed,
     resolve_kernel,
+    validate_anchors,
 )
 
 
@@ -39,7 +40,8 @@ class LRSVC(LinearClassifier):
     C : float, default=1.0
         Cost of an error; smaller values regularise more.
     kernel : str, callable or Kernel, default="rbf"
-        As for `KernelSVC`, but ``"precomputed"``.
+        As for `KernelSVC`, but ``"precomputed"``. A callable must be symmetric and positive
+        semidefinite among the anchors.
     gamma, degree, coef0
         Parameters of the kernel, as for `KernelSVC`.
     n_anchors : int, default=100
@@ -47,9 +49,9 @@ class LRSVC(LinearClassifier):
     anchors : {"kmeans", "random"} or array-like, default="kmeans"
         Centres of clusters, rows drawn at random, or the anchors themselves.
     explanatory : callable, default=None
-        ``explanatory(X)`` gives the explanatory variables of the rows of ``X``, shape (n, m); None for
-        the kernel's values at the anchors. With another function the gradient is approximate, and the
-        descent need not converge.
+        ``explanatory(X)`` gives the explanatory variables of the rows of ``X``, shape (n, m), dense
+        or sparse; None for the kernel's values at the anchors. With another function the gradient is
+        approximate, and the descent need not converge.
     loss : {"hinge", "squared_hinge"}, default="hinge"
         Loss of a point on the wrong side of its margin.
     class_weight : dict, "balanced" or None, default=None
@@ -166,10 +168,11 @@ class LRSVC(LinearClassifier):
         self.anchors_ = self._choose_anchors(problem, seed)
         values = KernelValues(self.kernel_, self.anchors_)
         with open_workers(self.n_jobs) as workers:
+            among = values.compute(self.anchors_, workers)
+            if isinstance(self.kernel_, CallableKernel):
+                check_matrix(among, f"the {len(among)} anchors")
             similar = values.compute(problem.X, workers)
         if self.explanatory is None:
-            with open_workers(self.n_jobs) as workers:
-                among = values.compute(self.anchors_, workers)
             root = find_inverse_root(among, is_float32=not values.is_exact)
             numbers = similar @ root
             rows, norms = plain_rows(numbers, None), np.einsum("ij,ij->i", numbers, numbers)
@@ -186,13 +189,8 @@ class LRSVC(LinearClassifier):
     def _choose_anchors(self, problem: Problem, seed: int) -> Any:
         X = problem.X
         if not isinstance(self.anchors, str):
-            anchors = sparse.csr_matrix(self.anchors) if sparse.issparse(self.anchors) else None
-            given = np.asarray(self.anchors, np.float64) if anchors is None else anchors
-            if given.ndim != 2 or given.shape[0] == 0 or given.shape[1] != X.shape[1]:
-                raise ValueError(
-                    f"anchors: give an array of shape (n_anchors, {X.shape[1]}), got {given.shape}"
-                )
-            return given
+            names = getattr(self, "feature_names_in_", None)
+            return validate_anchors(self.anchors, self.kernel_, X, names)
         n_anchors = min(self.n_anchors, X.shape[0])
         if self.anchors == "kmeans" and n_anchors < X.shape[0]:
             kmeans = MiniBatchKMeans(n_anchors, random_state=seed, n_init=1, batch_size=4096)

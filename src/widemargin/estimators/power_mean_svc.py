@@ -25,7 +25,12 @@ from widemargin.tables.regression import (
     chebyshev_anchors,
     regression_tables,
 )
-from widemargin.tables.scalar import ScalarKernel, make_scalar_kernel, power_mean
+from widemargin.tables.scalar import (
+    ScalarKernel,
+    check_scalar_kernel,
+    make_scalar_kernel,
+    power_mean,
+)
 from widemargin.validation import check_choice, check_flag, check_integer, check_number
 
 #: Smallest number that is raised to a negative power.
@@ -48,7 +53,8 @@ class PowerMeanSVC(StochasticClassifier):
         Exponent of the power mean, from ``-inf`` (intersection) over -1 (chi-square) to 0
         (Hellinger). The paper simulates the intersection by -8.
     kernel : callable or str, default=None
-        Another additive kernel ``k(x, y)`` of two arrays of numbers, instead of the power mean.
+        Another additive kernel ``k(x, y)`` of two arrays of numbers, symmetric and positive
+        semidefinite, instead of the power mean.
     n_anchors : int, default=3
         Anchors of the regression, and coefficients for each feature.
     anchors : {"paper", "chebyshev"} or array-like, default="paper"
@@ -78,7 +84,7 @@ class PowerMeanSVC(StochasticClassifier):
     max_time : float or None, default=None
         Seconds after which to stop with the model reached so far.
     warm_start : bool, default=False
-        Start from the last solution if the labels are the same.
+        Start from the last solution if the labels are the same; not with ``solver="sgd"``.
     n_jobs : int or None, default=None
         Threads, which share the classes; None for all cores.
     random_state : int, RandomState or None, default=None
@@ -175,7 +181,9 @@ class PowerMeanSVC(StochasticClassifier):
 
     def _check_params(self) -> None:
         super()._check_params()
-        if self.kernel is None and not self.p <= 0:
+        if self.p != -np.inf:
+            check_number("p", self.p)
+        if self.kernel is None and self.p > 0:
             raise ValueError(f"p: a power mean is a kernel for p <= 0 only, got {self.p!r}")
         check_integer("n_anchors", self.n_anchors, low=2)
         check_number("offset", self.offset, above=0)
@@ -271,6 +279,8 @@ class _Represented:
             codes, values = number_values(X)
         else:
             codes, values = quantiser.encode(X), quantiser.values(0)
+        if not kernel.is_homogeneous:
+            check_scalar_kernel(kernel, np.union1d(values, anchors))
         zero = int(np.searchsorted(values, 0.0))
         read, write = regression_tables(kernel, values, anchors, offset, unit)
         # A kernel that is zero at zero is so here too: the regression is worst there, and most

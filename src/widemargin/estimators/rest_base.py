@@ -11,7 +11,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin.parallel import count_threads
 from widemargin.problem import Problem
-from widemargin.validation import check_number, validate_partial, validate_problem, validate_queries
+from widemargin.validation import (
+    FLOAT_ROWS,
+    check_number,
+    validate_partial,
+    validate_problem,
+    validate_queries,
+)
 
 
 class OneVsRest(ClassifierMixin, BaseEstimator, ABC):
@@ -22,6 +28,7 @@ class OneVsRest(ClassifierMixin, BaseEstimator, ABC):
     n_jobs: int | None
 
     _model: Any
+    _layout = FLOAT_ROWS
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Signed scores.
@@ -66,7 +73,9 @@ class OneVsRest(ClassifierMixin, BaseEstimator, ABC):
         """What `fit` does, but for warnings."""
         self._check_params()
         self._drop_model()
-        problem = validate_problem(self, X, y, sample_weight, self.class_weight, precomputed=False)
+        problem = validate_problem(
+            self, X, y, sample_weight, self.class_weight, precomputed=False, layout=self._layout
+        )
         self.classes_ = problem.classes
         self._fit(problem)
 
@@ -101,7 +110,7 @@ class OneVsRest(ClassifierMixin, BaseEstimator, ABC):
 
     def _check_queries(self, X: Any) -> Any:
         check_is_fitted(self)
-        return self._take_features(validate_queries(self, X))
+        return self._take_features(validate_queries(self, X, self._layout))
 
     def _scores(self, decisions: NDArray[np.float64]) -> NDArray[np.float64]:
         return decisions.ravel() if len(self.classes_) == 2 else decisions

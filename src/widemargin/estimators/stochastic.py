@@ -24,7 +24,7 @@ from widemargin.solvers.stochastic import (
     stochastic_coefs,
     stochastic_pass,
 )
-from widemargin.validation import check_number, draw_seed
+from widemargin.validation import check_norms, check_number, draw_seed
 
 #: Passes of stochastic descent before the change of the coefficients is looked at.
 MIN_PASSES = 5
@@ -76,6 +76,7 @@ class OnlineClassifier(PieceClassifier, CurveClassifier):
         if is_first:
             self._prepare(problem)
         data, n_seen = self._represent(problem), len(problem.labels)
+        check_norms("X: kernel values", data.norms, "MinMaxScaler")
         state = start_stochastic(data.rows, len(asked_classes(problem)))
         if not is_first:
             coef, state.extra[:] = data.take_apart(self._model)
@@ -136,6 +137,7 @@ class StochasticClassifier(OnlineClassifier, HistogramClassifier):
         return self
 
     def _fit_stochastic(self, problem: Problem, data: Represented, deadline: float | None) -> None:
+        check_norms("X: kernel values", data.norms, "MinMaxScaler")
         rng = np.random.default_rng(draw_seed(self.random_state))
         state = start_stochastic(data.rows, len(asked_classes(problem)))
         before = state.coef.copy()

@@ -13,6 +13,9 @@ from widemargin.parallel import Workers
 
 #: Entries asked of a callable at a time.
 TILE_ENTRIES = 1 << 22
+#: Share of the largest value by which a callable may miss symmetry or definiteness; some of its
+#: values are rounded to float32.
+TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,28 @@ class CallableKernel(Kernel):
         if not np.isfinite(K).all():
             raise ValueError("kernel: the callable returned NaN or infinity; check its domain")
         return K
+
+
+def check_matrix(K: NDArray[Any], where: str) -> None:
+    """Refuse the values of a callable among some points, ``where``, that no kernel can have."""
+    scale = float(np.abs(K).max())
+    if scale == 0:
+        raise ValueError(
+            f"kernel: the callable is zero among {where}, so all rows are alike to it; check its "
+            "formula"
+        )
+    asymmetry = float(np.abs(K - K.T).max())
+    if asymmetry > TOLERANCE * scale:
+        raise ValueError(
+            f"kernel: the callable is not symmetric: k(x, y) and k(y, x) differ by up to "
+            f"{asymmetry:.3g} among {where}, where it reaches {scale:.3g}"
+        )
+    least = float(np.linalg.eigvalsh(np.asarray(K, np.float64))[0])
+    if least < -TOLERANCE * scale * len(K):
+        raise ValueError(
+            f"kernel: the callable is not positive semidefinite: its matrix among {where} has the "
+            f"eigenvalue {least:.3g}, where it reaches {scale:.3g}"
+        )
 
 
 def row_tiles(n_rows: int, n_cols: int) -> list[tuple[int, int]]:

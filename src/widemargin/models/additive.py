@@ -184,9 +184,8 @@ class BinModel:
         return _in_chunks(X, lambda part: self._decide(part, n_jobs), len(self.curves))
 
     def _decide(self, X: Any, n_jobs: int | None) -> FloatArray:
-        if sparse.issparse(X) and self.quantiser.zero_code != 0:
-            X = X.toarray()
-        codes = clip_codes(self.quantiser.encode(X), self.offsets)
+        codes = self.quantiser.encode(X, is_whole=self.quantiser.zero_code != 0)
+        codes = clip_codes(codes, self.offsets)
         nothing = np.empty(0)
         rows = bin_rows(codes, self.offsets, nothing, nothing, None, self.curves.dtype.type)
         with open_workers(n_jobs) as workers:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from widemargin.kernels import Kernel, is_small
 from widemargin.models.expansion import Prepared
@@ -99,7 +100,8 @@ class RegressionModel:
 
 def explain_rows(explanatory: Callable[[Any], Any], X: Any) -> NDArray[np.float64]:
     """Explanatory variables of some rows, checked."""
-    values = np.asarray(explanatory(X), np.float64)
+    given = explanatory(X)
+    values = np.asarray(given.toarray() if sparse.issparse(given) else given, np.float64)
     if values.ndim != 2 or len(values) != X.shape[0] or not np.isfinite(values).all():
         raise ValueError(
             f"explanatory: must return finite numbers of shape ({X.shape[0]}, m), got shape "

@@ -11,8 +11,8 @@ from scipy import sparse
 
 from widemargin.tables import codes_fast as fast
 
-#: Rows of dense data, and values of sparse data, turned into codes at a time.
-CHUNK_ROWS, CHUNK_VALUES = 4096, 2**16
+#: Most rows and values of dense data, and values of sparse data, turned into codes at a time.
+CHUNK_ROWS, CHUNK_DENSE, CHUNK_VALUES = 4096, 2**20, 2**16
 #: Types that gaps may have.
 GAP_TYPES = tuple(np.dtype(kind) for kind in (np.uint8, np.uint16, np.uint32))
 
@@ -98,9 +98,9 @@ def dense_codes(values: NDArray[Any]) -> Codes:
     return Codes(values.ravel(), np.empty(0, np.uint8), np.arange(n + 1, dtype=np.int64) * d, d)
 
 
-def encode_matrix(X: Any, coder: Coder) -> Codes:
-    """Codes of dense or CSR data; of the latter only of the stored values."""
-    if not sparse.issparse(X):
+def encode_matrix(X: Any, coder: Coder, *, is_whole: bool = False) -> Codes:
+    """Codes of dense or CSR data; of the latter only of the stored values, unless ``is_whole``."""
+    if is_whole or not sparse.issparse(X):
         codes = allocate_codes(X.shape, coder.dtype, None)
         write_dense(X, coder, 0, codes)
         return codes
@@ -167,11 +167,22 @@ def _allocate(
     )
 
 
-def write_dense(X: NDArray[Any], coder: Coder, row: int, codes: Codes) -> None:
-    """Write the codes of some rows, ``row`` being the first of them, into ``codes``."""
-    out = codes.values.reshape(codes.shape)[row : row + len(X)]
-    for start in range(0, len(X), CHUNK_ROWS):
-        coder.encode_rows(X[start : start + CHUNK_ROWS], out[start : start + CHUNK_ROWS])
+def write_dense(X: Any, coder: Coder, row: int, codes: Codes) -> None:
+    """Write the codes of some rows, ``row`` being the first of them, into ``codes``.
+
+    Of sparse rows all values are written.
+    """
+    out = codes.values.reshape(codes.shape)[row : row + X.shape[0]]
+    step = chunk_rows(X.shape[1])
+    for start in range(0, X.shape[0], step):
+        rows = X[start : start + step]
+        rows = rows.toarray() if sparse.issparse(rows) else rows
+        coder.encode_rows(rows, out[start : start + step])
+
+
+def chunk_rows(n_features: int) -> int:
+    """Rows of dense data to look at in one go."""
+    return min(CHUNK_ROWS, max(1, CHUNK_DENSE // n_features))
 
 
 def write_sparse(X: Any, places: NDArray[np.int64], coder: Coder, row: int, codes: Codes) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from widemargin.tables.codes import CHUNK_ROWS, Codes, encode_matrix
+from widemargin.tables.codes import Codes, chunk_rows, encode_matrix
 from widemargin.tables.quantiser_fast import encode_rows, encode_values
 
 #: Integer features with values up to this are used as they are.
@@ -64,9 +64,9 @@ class Quantiser:
         zeros = np.unique(self.encode(np.zeros((1, len(self.low)))).values)
         return int(zeros[0]) if len(zeros) == 1 else -1
 
-    def encode(self, X: Any) -> Codes:
-        """Codes of dense or CSR data; of the latter only the stored values."""
-        return encode_matrix(X, self)
+    def encode(self, X: Any, *, is_whole: bool = False) -> Codes:
+        """Codes of dense or CSR data; of the latter only the stored values, unless ``is_whole``."""
+        return encode_matrix(X, self, is_whole=is_whole)
 
     def encode_rows(self, X: NDArray[Any], out: NDArray[Any]) -> None:
         """Write the codes of dense rows to ``out``."""
@@ -74,7 +74,8 @@ class Quantiser:
             out[:] = self._nearest((X - self.low) / self.span)
         else:
             low, factor, is_root, shift, last = self._formula
-            encode_rows(np.ascontiguousarray(X), low, factor, is_root, shift, last, out)
+            rows = np.ascontiguousarray(X, np.result_type(X.dtype, np.float32))
+            encode_rows(rows, low, factor, is_root, shift, last, out)
 
     def encode_stored(self, data: NDArray[Any], columns: NDArray[Any], out: NDArray[Any]) -> None:
         """Write the codes of some values to ``out``; ``columns`` holds their features."""
@@ -121,7 +122,7 @@ def _measure(X: Any) -> Ranges:
     values = X
     if sparse.issparse(X):
         low, high, values = low.toarray().ravel(), high.toarray().ravel(), X.data
-    is_integer = bool((values == np.floor(values)).all())
+    is_integer = values.dtype.kind in "iu" or bool((values == np.floor(values)).all())
     return Ranges(low.astype(np.float64), high.astype(np.float64), is_integer)
 
 
@@ -134,7 +135,8 @@ def join_ranges(a: Ranges, b: Ranges) -> Ranges:
 
 def row_chunks(X: Any) -> Iterable[Any]:
     """Blocks of rows of a matrix."""
-    return (X[start : start + CHUNK_ROWS] for start in range(0, X.shape[0], CHUNK_ROWS))
+    step = chunk_rows(X.shape[1])
+    return (X[start : start + step] for start in range(0, X.shape[0], step))
 
 
 def fit_quantiser(
