@@ -29,3 +29,23 @@ def encode_rows(values, low, factor, is_root, shift, last, out):
             if is_root:
                 position = np.sqrt(position)
             out[i, j] = int(position * last + shift)
+
+
+@jit
+def weigh_digits(bits, ends, weights, sign, every, above, prefix, shift, digit, n_bits, found):
+    """Add the weights of values to those of their digits in ``found``.
+
+    Values are given by their bits and end, of each row, at ``ends``; ``sign`` has the first bit set,
+    ``every`` all. Turned round where they are negative, bits order as the values do; those that are
+    above ``above`` and begin with ``prefix`` count. A digit has the ``n_bits`` bits of ``digit``, from
+    ``shift`` on. All these numbers are of the type of the bits: mixed types become floats.
+    """
+    start = 0
+    for i in range(ends.size):
+        for k in range(start, ends[i]):
+            # Minus zero is zero.
+            value = bits[k] if bits[k] != sign else bits[k] ^ sign
+            key = value ^ every if value & sign else value ^ sign
+            if key > above and (key >> shift) >> n_bits == prefix:
+                found[(key >> shift) & digit] += weights[i]
+        start = ends[i]

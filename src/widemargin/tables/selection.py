@@ -7,6 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from widemargin.tables.quantiser_fast import weigh_digits
+
 #: Values looked at a time.
 BLOCK_VALUES = 2**18
 #: Bits of a value that one pass over the data settles.
@@ -51,18 +53,22 @@ def _weigh_digits(
 ) -> NDArray[np.float64]:
     """Weight of every digit from the bit ``shift`` on, among keys that begin with a prefix."""
     found = np.zeros(2**DIGIT_BITS)
-    for values, weight in _value_blocks(X, weights):
-        keys = _keys_of_values(values)
-        counted = (values > above) & (keys >> (shift + DIGIT_BITS) == prefix)
-        digits = (keys[counted] >> shift) & (2**DIGIT_BITS - 1)
-        found += np.bincount(digits.astype(np.intp), weight[counted], len(found))
+    kind = np.dtype(f"u{_float_type(X).itemsize}").type
+    every = np.iinfo(kind).max
+    sign = every // 2 + 1
+    lowest = _key_of_value(above, kind, sign, every)
+    for values, ends, weight in _value_blocks(X, weights):
+        weigh_digits(
+            values.view(kind), ends, weight, kind(sign), kind(every), kind(lowest), kind(prefix),
+            kind(shift), kind(2**DIGIT_BITS - 1), kind(DIGIT_BITS), found,
+        )  # fmt: skip
     return found
 
 
 def _value_blocks(
     X: Any, weights: NDArray[np.float64]
-) -> Iterator[tuple[NDArray[Any], NDArray[np.float64]]]:
-    """Values and the weights of their rows; what sparse data leave out is one zero, at the end."""
+) -> Iterator[tuple[NDArray[Any], NDArray[np.int64], NDArray[np.float64]]]:
+    """Values, where rows end, and their weights; what sparse data leave out is one zero, at last."""
     n_rows, n_features = X.shape
     step = max(1, BLOCK_VALUES // n_features)
     n_zeros = 0.0
@@ -71,22 +77,19 @@ def _value_blocks(
         n_values = np.diff(rows.indptr) if sparse.issparse(X) else np.full(len(rows), n_features)
         values = rows.data if sparse.issparse(X) else rows.ravel()
         n_zeros += float(weight @ (n_features - n_values))
-        yield values.astype(_float_type(X), copy=False), np.repeat(weight, n_values)
+        yield values.astype(_float_type(X), copy=False), np.cumsum(n_values), weight
     if n_zeros:
-        yield np.zeros(1, _float_type(X)), np.array([n_zeros])
+        yield np.zeros(1, _float_type(X)), np.ones(1, np.int64), np.array([n_zeros])
 
 
 def _float_type(X: Any) -> np.dtype[Any]:
     return np.result_type(X.dtype, np.float32)
 
 
-def _keys_of_values(values: NDArray[Any]) -> NDArray[Any]:
-    """Unsigned numbers in the order of the values: of negative ones all bits are turned round."""
-    kind = np.dtype(f"u{values.itemsize}").type
-    sign = kind(1 << (8 * values.itemsize - 1))
-    # Minus zero is zero.
-    bits = (values + values.dtype.type(0)).view(kind)
-    return np.where(bits & sign, ~bits, bits | sign)
+def _key_of_value(value: float, kind: type, sign: int, every: int) -> int:
+    """Unsigned number in the order of the values: of negative ones all bits are turned round."""
+    bits = int(np.array(value + 0.0, f"f{np.dtype(kind).itemsize}").view(kind))
+    return bits ^ every if bits & sign else bits ^ sign
 
 
 def _value_of_key(key: int, n_bits: int) -> float:
