@@ -4,6 +4,7 @@ import io
 import os
 import pickle
 import warnings
+from functools import partial
 
 import joblib
 import numpy as np
@@ -211,20 +212,59 @@ def test_same_answer_on_any_backend(moons, backend):
     assert_array_equal(several.decision_function(X), alone.decision_function(X))
 
 
-def test_same_answer_on_a_dask_cluster(moons):
+@pytest.fixture(scope="module")
+def dask_cluster():
+    """Two worker processes; a job that has killed one of them is not tried on the other."""
+    dask = pytest.importorskip("dask", reason="needs the extra 'dask'")
     distributed = pytest.importorskip("distributed", reason="needs the extra 'dask'")
-    X, y = moons
-    alone = DCSVC(**EARLY, n_jobs=1).fit(X, y)
     with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
         ) as cluster,
         distributed.Client(cluster),
-        joblib.parallel_config(backend="dask"),
     ):
+        yield
+
+
+@pytest.mark.usefixtures("dask_cluster")
+def test_same_answer_on_a_dask_cluster(moons):
+    X, y = moons
+    alone = DCSVC(**EARLY, n_jobs=1).fit(X, y)
+    with joblib.parallel_config(backend="dask"):
         several = DCSVC(**EARLY).fit(X, y)
     assert_array_equal(several.dual_coef_, alone.dual_coef_)
     assert_array_equal(several.decision_function(X), alone.decision_function(X))
+
+
+@pytest.mark.usefixtures("dask_cluster")
+def test_a_search_on_a_dask_cluster(moons):
+    """Fits within tasks of Dask's send their clusters to the same workers."""
+    search = GridSearchCV(DCSVC(**EARLY), {"C": [0.1, 10.0]}, cv=2)
+    with joblib.parallel_config(backend="dask"):
+        search.fit(*moons)
+    assert search.best_score_ > 0.9
+
+
+@pytest.mark.usefixtures("dask_cluster")
+def test_a_kernel_that_dask_workers_cannot_import_is_an_error(moons, tmp_path, monkeypatch):
+    (tmp_path / "only_here.py").write_text("def product(X, Z):\n    return X @ Z.T\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import only_here
+
+    with (
+        joblib.parallel_config(backend="dask"),
+        pytest.raises(ModuleNotFoundError, match="only_here"),
+    ):
+        DCSVC(**{**EARLY, "kernel": only_here.product}).fit(*moons)
+
+
+@pytest.mark.usefixtures("dask_cluster")
+def test_a_dask_worker_that_dies_is_an_error(moons):
+    model = DCSVC(**{**EARLY, "kernel": partial(die_in_a_worker, os.getpid())})
+    with joblib.parallel_config(backend="dask"), pytest.raises(Exception, match="worker"):
+        model.fit(*moons)
+    assert not hasattr(model, "classes_")
 
 
 def die_in_a_worker(parent, X, Z):
@@ -234,8 +274,6 @@ def die_in_a_worker(parent, X, Z):
 
 
 def test_a_worker_that_dies_is_an_error(moons):
-    from functools import partial
-
     kernel = partial(die_in_a_worker, os.getpid())
     model = DCSVC(**{**EARLY, "kernel": kernel})
     with joblib.parallel_config(backend="loky", n_jobs=2), pytest.raises(Exception, match="worker"):

@@ -1,10 +1,12 @@
 """Clusters solved one by one or side by side: in threads, in processes, or on other machines."""
 
+import pickle
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from queue import SimpleQueue
 from threading import Event
 from typing import Any
@@ -67,6 +69,8 @@ def run_jobs(
     share = cache_bytes // n_workers
     if in_threads:
         yield from _run_in_threads(jobs, n_workers, share)
+    elif type(backend).__name__ == "DaskDistributedBackend":
+        yield from _run_on_dask(jobs, backend, n_workers, share)
     else:
         parallel = Parallel(n_jobs=n_workers, return_as="generator")
         yield from parallel(delayed(solve_job)(job, share, 1) for job in jobs)
@@ -106,6 +110,40 @@ def _run_in_threads(
             stop.set()
             for future in running:
                 future.cancel()
+
+
+def _run_on_dask(
+    jobs: Iterator[Job], backend: Any, n_workers: int, cache_bytes: int
+) -> Iterator[list[Result]]:
+    """Results in the order of the jobs, from the Dask client of one of joblib's backends.
+
+    Not through joblib: it does not hear of a job that ends by an error outside of the job's own code,
+    such as a worker that died or a module that workers do not have, and would wait for ever.
+    """
+    # Whoever has such a backend has these.
+    import cloudpickle
+    import dask
+
+    def solve_cluster(call: bytes) -> list[Result]:
+        return pickle.loads(call)()
+
+    client, running = backend.client, deque[Any]()
+    options = {"pure": False} | backend.submit_kwargs
+    # Within a task of Dask's, as in a grid search on the cluster, waiting must not take up a worker.
+    with backend.retrieval_context():
+        try:
+            for job in jobs:
+                call = cloudpickle.dumps(partial(solve_job, job, cache_bytes, 1))
+                # A job travels with its data, so that another worker can take it up.
+                with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
+                    # Read in the task: a message that a worker cannot read takes the worker down.
+                    running.append(client.submit(solve_cluster, call, **options))
+                if len(running) == AHEAD * n_workers:
+                    yield running.popleft().result()
+            while running:
+                yield running.popleft().result()
+        finally:
+            client.cancel(list(running))
 
 
 def _count_workers(n_jobs: int | None) -> int:
