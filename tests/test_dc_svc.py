@@ -24,6 +24,7 @@ from widemargin import DCSVC, KernelSVC
 from widemargin.estimators.dc_svc import _fit_slopes
 from widemargin.kernels import RBF
 from widemargin.progress import LevelLine
+from widemargin.solvers import clusters
 
 
 @pytest.fixture(scope="module")
@@ -279,6 +280,19 @@ def test_a_worker_that_dies_is_an_error(moons):
     with joblib.parallel_config(backend="loky", n_jobs=2), pytest.raises(Exception, match="worker"):
         model.fit(*moons)
     assert not hasattr(model, "classes_")
+
+
+def test_a_dask_cluster_without_workers_is_an_error(moons, monkeypatch):
+    distributed = pytest.importorskip("distributed", reason="needs the extra 'dask'")
+    monkeypatch.setattr(clusters, "NO_WORKER_SECONDS", 0.1)
+    monkeypatch.setattr(clusters, "LOOK_SECONDS", 0.1)
+    with (
+        distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster,
+        distributed.Client(cluster),
+        joblib.parallel_config(backend="dask", wait_for_workers_timeout=0),
+        pytest.raises(RuntimeError, match="no worker for"),
+    ):
+        DCSVC(**EARLY, callback=lambda _: cluster.scale(0)).fit(*moons)
 
 
 @pytest.mark.parametrize("max_time", [1e-6, 0.05])
