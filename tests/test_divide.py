@@ -1,5 +1,8 @@
 """Divide and conquer: every level against the theorems it rests on."""
 
+import time
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -8,7 +11,7 @@ from tests.reference import kernels as formulas
 from tests.reference import svm_dual as reference
 from widemargin.kernels import RBF, Poly
 from widemargin.memory import Buffers
-from widemargin.solvers import clusters
+from widemargin.solvers import clusters, divide
 from widemargin.solvers.divide import Plan, solve_levels
 from widemargin.solvers.many import Task
 from widemargin.solvers.optimum import Limits
@@ -180,6 +183,40 @@ def test_out_of_time():
     assert len(levels) == 1
     assert not levels[0].is_complete
     assert levels[0].results[0].stop_reason == "max_time"
+
+
+class LateClock:
+    """Tells the time, an hour late once it is told to."""
+
+    perf_counter = staticmethod(time.perf_counter)
+    offset = 0.0
+
+    def time(self):
+        return time.time() + self.offset
+
+    def skip_an_hour(self, state):
+        if state.n_done == state.n_clusters:
+            self.offset = 3600.0
+
+
+def test_no_level_begins_after_the_time_is_up(monkeypatch):
+    clock = LateClock()
+    monkeypatch.setattr(divide, "time", clock)
+    X, y = draw()
+    levels = levels_of(X, y, RBF(1.0), max_time=1000.0, callback=clock.skip_an_hour)
+    assert [level.record.level for level in levels] == [2]
+    assert levels[0].is_complete
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_a_level_that_is_not_finished_in_time_is_left_out(level, monkeypatch):
+    def limit(limits, deadline):
+        return replace(limits, max_time=0.0 if limits.all_or_nothing else None)
+
+    monkeypatch.setattr(divide if level == 0 else clusters, "limit_time", limit)
+    X, y = draw()
+    levels = levels_of(X, y, RBF(1.0), max_time=1000.0, plan=with_plan(n_levels=level + 1))
+    assert [level.record.level for level in levels] == [level + 1]
 
 
 @pytest.mark.parametrize(

@@ -228,11 +228,11 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
                 callback=self._listener(show),
             ):  # fmt: skip
                 n_moves += [result.n_iter for result in level.results]
-                # A level that ran out of time counts only if there is nothing better.
-                if level.is_complete or not levels:
-                    levels.append(level)
-                ended_by = max((r.stop_reason for r in level.results), key=STOP_REASONS.index)
+                levels.append(level)
         last = levels[-1]
+        ended_by = max((r.stop_reason for r in last.results), key=STOP_REASONS.index)
+        if last.record.level > self.stop_level:
+            ended_by = "max_time"
         if last.partition is None:
             results = [
                 self._polish(kernel, problem.X, task, result)

@@ -126,7 +126,9 @@ def solve_levels(
     limits: Limits,
     callback: Listener | None = None,
 ) -> Iterator[Level]:
-    """Solutions from the lowest level up to ``plan.stop_level``.
+    """Solutions from the lowest level up to ``plan.stop_level``, or to the last that is in time.
+
+    The lowest comes in any case: a poor model is better than none.
 
     Parameters
     ----------
@@ -164,14 +166,19 @@ def solve_levels(
         seconds = time.perf_counter() - start
         report = _Reporter(number, partition.n_clusters, began, callback)
         level = fit.solve_clusters(tasks, partition, clusters, seconds, report)
-        yield level
-        if not level.is_complete:
+        if level is None:
             return
+        yield level
+        if fit.is_late():
+            return
+        fit = replace(fit, limits=replace(limits, all_or_nothing=True))
         tasks = [replace(t, start=r.coef) for t, r in zip(tasks, level.results, strict=True)]
         if plan.adaptive and level.record.n_support > 0:
             candidates = _support(tasks, level.results, len(points))
     if plan.stop_level == 0:
-        yield fit.solve_whole(tasks, _Reporter(0, 1, began, callback))
+        level = fit.solve_whole(tasks, _Reporter(0, 1, began, callback))
+        if level is not None:
+            yield level
 
 
 @dataclass(frozen=True)
@@ -186,6 +193,10 @@ class _Fit:
     limits: Limits
     deadline: float | None
     buffers: Buffers
+
+    def is_late(self) -> bool:
+        """Whether the time is up."""
+        return self.deadline is not None and time.time() >= self.deadline
 
     def divide(
         self, number: int, candidates: Index, rng: np.random.Generator
@@ -205,8 +216,8 @@ class _Fit:
         clusters: NDArray[np.int32],
         clustering_seconds: float,
         report: "_Reporter",
-    ) -> Level:
-        """Solve every cluster and glue the solutions."""
+    ) -> Level | None:
+        """Solve every cluster and glue the solutions; None if there is a better level in time."""
         start = time.perf_counter()
         members = split_by_group(clusters, partition.n_clusters)
         places = [split_by_group(clusters[task.index], len(members)) for task in tasks]
@@ -220,6 +231,8 @@ class _Fit:
             for coef, where, result in zip(coefs, places, results, strict=True):
                 coef[where[len(solved)]] = result.coef
             solved.append(results)
+            if self.limits.all_or_nothing and not _in_time(results):
+                return None
             report.finish_cluster(results)
         glued = [_glue(coef, [r[p] for r in solved], sizes) for p, coef in enumerate(coefs)]
         record = LevelRecord(
@@ -234,8 +247,11 @@ class _Fit:
         intercepts = np.array([[r.intercept for r in results] for results in solved])
         return Level(record, partition, clusters, glued, intercepts, _in_time(glued))
 
-    def solve_whole(self, tasks: list[Task], report: "_Reporter") -> Level:
-        """Solve the whole problem, first on the support vectors of the level below."""
+    def solve_whole(self, tasks: list[Task], report: "_Reporter") -> Level | None:
+        """Solve the whole problem, first on the support vectors of the level below.
+
+        None if it took too long and there is a level below.
+        """
         start = time.perf_counter()
         n = len(self.points)
         tasks = [replace(task, refine=self.plan.refine) for task in tasks]
@@ -245,6 +261,8 @@ class _Fit:
                 limits=limit_time(self.limits, self.deadline), seed=self.plan.seed,
                 callback=report.finish_round, buffers=self.buffers,
             )  # fmt: skip
+        if self.limits.all_or_nothing and not _in_time(results):
+            return None
         record = LevelRecord(
             level=0,
             n_clusters=1,
