@@ -3,12 +3,14 @@
 import time
 from dataclasses import replace
 
+import joblib
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.reference import kernels as formulas
 from tests.reference import svm_dual as reference
+from widemargin import parallel
 from widemargin.kernels import RBF, Poly
 from widemargin.memory import Buffers
 from widemargin.solvers import clusters, divide
@@ -234,6 +236,32 @@ def test_threads_take_a_cluster_each_or_share_one_that_dominates(sizes, threads,
     results = clusters.run_jobs(iter(jobs), np.array(sizes), 2, 10**6, Buffers())
     assert list(results) == jobs
     assert asked == [threads] * len(sizes)
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({}, 5), ({"n_jobs": 1}, 1), ({"n_jobs": 3}, 3), ({"backend": "threading"}, 5),
+        ({"backend": "threading", "n_jobs": 1}, 1), ({"backend": "sequential"}, 1),
+    ],
+)  # fmt: skip
+def test_jobs_are_as_many_as_joblib_is_told_else_as_threads(config, expected, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")
+    monkeypatch.setattr(parallel, "cpu_count", lambda: 8)
+    with joblib.parallel_config(**config):
+        assert clusters.count_local_threads(None) == clusters._count_workers(None) == expected
+        assert clusters._count_workers(2) == (1 if config.get("backend") == "sequential" else 2)
+
+
+@pytest.mark.parametrize("omp", [None, "2"])
+def test_jobs_within_a_job_take_the_cores_they_are_given(omp, monkeypatch):
+    monkeypatch.setattr(parallel, "cpu_count", lambda: 8)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if omp:
+        monkeypatch.setenv("OMP_NUM_THREADS", omp)
+    both = joblib.Parallel(2, backend="threading")
+    expected = int(omp or 1)
+    assert both([joblib.delayed(clusters.count_local_threads)(None)] * 2) == [expected] * 2
 
 
 def test_callback_hears_of_every_cluster_and_of_the_whole_problem():

@@ -1,5 +1,6 @@
 """Clusters solved one by one or side by side: in threads, in processes, or on other machines."""
 
+import os
 import pickle
 import time
 from collections import deque
@@ -14,11 +15,11 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
-from joblib.parallel import ThreadingBackend, get_active_backend
+from joblib.parallel import SequentialBackend, ThreadingBackend, get_active_backend
 
 from widemargin.kernels import Index, Kernel, Precomputed
 from widemargin.memory import Buffers
-from widemargin.parallel import open_workers, single_blas
+from widemargin.parallel import count_threads, open_workers, single_blas
 from widemargin.solvers.many import SolveInterruptedError, Task, solve_tasks
 from widemargin.solvers.optimum import FloatArray, Limits, Progress, Result
 
@@ -65,9 +66,10 @@ def run_jobs(
     # Threads that would wait for the largest cluster share its work instead.
     work = np.square(sizes, dtype=np.float64)
     is_uneven = in_threads and work.max() > work.sum() / n_workers
+    n_threads = count_local_threads(n_jobs)
     if n_workers == 1 or len(sizes) < 2 * n_workers or is_uneven:
         for job in jobs:
-            yield solve_job(job, cache_bytes, n_workers, buffers)
+            yield solve_job(job, cache_bytes, n_threads, buffers)
         return
     share = cache_bytes // n_workers
     if in_threads:
@@ -169,11 +171,22 @@ def _await_result(future: Any, backend: Any) -> list[Result]:
 
 
 def _count_workers(n_jobs: int | None) -> int:
-    """Jobs at a time: as joblib is configured, else all cores."""
-    configured = int(effective_n_jobs(n_jobs))
-    if n_jobs is None and configured == 1:
-        return int(effective_n_jobs(-1))
-    return configured
+    """Jobs at a time: as joblib is configured, else as many as threads.
+
+    Within a job of joblib's other jobs have the cores, but for those that ``OMP_NUM_THREADS`` names.
+    """
+    backend, configured = get_active_backend()
+    if n_jobs is not None or configured is not None:
+        return int(effective_n_jobs(n_jobs))
+    is_inside = backend.nesting_level and "OMP_NUM_THREADS" not in os.environ
+    return int(backend.effective_n_jobs(1 if is_inside else count_threads(None)))
+
+
+def count_local_threads(n_jobs: int | None) -> int:
+    """Threads for what this process does alone: those of the jobs, if jobs are threads."""
+    backend, _ = get_active_backend(prefer="threads")
+    is_local = isinstance(backend, ThreadingBackend | SequentialBackend)
+    return _count_workers(n_jobs) if is_local else count_threads(n_jobs)
 
 
 def solve_job(

@@ -16,7 +16,13 @@ from numpy.typing import NDArray
 from widemargin.kernels import Index, Kernel, Points
 from widemargin.memory import Buffers
 from widemargin.parallel import open_workers
-from widemargin.solvers.clusters import Job, limit_time, run_jobs, take_points
+from widemargin.solvers.clusters import (
+    Job,
+    count_local_threads,
+    limit_time,
+    run_jobs,
+    take_points,
+)
 from widemargin.solvers.many import Task, solve_tasks
 from widemargin.solvers.optimum import FloatArray, Limits, Progress, Result
 from widemargin.solvers.partition import Partition, divide_points, split_by_group
@@ -203,7 +209,7 @@ class _Fit:
     ) -> tuple[Partition, NDArray[np.int32]]:
         """Clusters of a level."""
         n_clusters = min(self.plan.n_clusters**number, len(self.points))
-        with open_workers(self.plan.n_jobs) as workers:
+        with open_workers(count_local_threads(self.plan.n_jobs)) as workers:
             return divide_points(
                 self.kernel, self.points, n_clusters, candidates, self.plan.sample_size, rng,
                 workers,
@@ -255,7 +261,7 @@ class _Fit:
         start = time.perf_counter()
         n = len(self.points)
         tasks = [replace(task, refine=self.plan.refine) for task in tasks]
-        with open_workers(self.plan.n_jobs) as workers:
+        with open_workers(count_local_threads(self.plan.n_jobs)) as workers:
             results = solve_tasks(
                 self.kernel, self.points, tasks, workers, intercept=self.intercept,
                 limits=limit_time(self.limits, self.deadline), seed=self.plan.seed,
