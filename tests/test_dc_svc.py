@@ -414,10 +414,27 @@ def test_progress_display(moons):
     text = stream.getvalue()
     assert "level 2  clusters 1/16" in text
     assert "level 1  clusters 4/4" in text
-    assert "level 0" in text
     assert "support vectors" in text
-    assert "objective" in text
+    assert "level 0  whole problem  support vectors" in text
+    assert "objective" in text.splitlines()[-1]
+    assert "violation" in text.splitlines()[-2]
     assert len(heard) == len(text.splitlines())
+
+
+def test_progress_in_a_log_is_a_line_now_and_then(moons):
+    stream = io.StringIO()
+    line = LevelLine(1, stream)
+    line._began -= 1.0
+    states = []
+    DCSVC(**EARLY, callback=states.append).fit(*moons)
+    line.show(states[0])
+    line._began -= 1.0
+    line.show(states[1])
+    assert len(stream.getvalue().splitlines()) == 1
+    line._began -= 10.0
+    line.show(states[2])
+    line.show(states[-1])
+    assert len(stream.getvalue().splitlines()) == 3
 
 
 def test_verbose_does_not_disturb(moons, capsys):

@@ -274,7 +274,28 @@ def test_callback_hears_of_every_cluster_and_of_the_whole_problem():
         assert_allclose(mine[-1].objective, level.record.objective)
         assert mine[-1].n_support == level.record.n_support
         assert mine[-1].seconds_left == 0
-    assert [h for h in heard if h.level == 0]
+    *rounds, last = [h for h in heard if h.level == 0]
+    assert rounds
+    assert all(h.n_done == 0 and h.violation is not None for h in rounds)
+    assert (last.n_done, last.violation) == (1, None)
+    assert last.n_support == levels[-1].record.n_support
+    assert_allclose(last.objective, levels[-1].record.objective)
+
+
+def test_callback_counts_points_of_several_problems_once():
+    X, y = draw(300)
+    tasks = [Task(np.arange(300), sign * y, np.ones(300)) for sign in (1.0, -1.0)]
+    kernel, heard = RBF(1.0), []
+    levels = list(
+        solve_levels(
+            X, kernel, kernel.prepare(X), tasks, PLAN, intercept=False, limits=Limits(),
+            callback=heard.append,
+        )
+    )  # fmt: skip
+    for level in levels:
+        mine = [h for h in heard if h.level == level.record.level]
+        assert mine[-1].n_support == level.record.n_support <= 300
+        assert max(h.n_support for h in mine) <= 300
 
 
 def test_answers_do_not_depend_on_the_number_of_jobs():

@@ -77,7 +77,10 @@ class LevelProgress:
     """What a callback is told while a level is being solved.
 
     ``seconds_left`` is for this level: the time so far, in proportion to what remains; None where
-    nothing is known yet. The whole problem (level 0) has one cluster and reports every round.
+    nothing is known yet. The whole problem (level 0) has one cluster and reports every round, with
+    the ``violation`` of the optimality conditions, and once more when it is solved. ``objective`` is
+    that of the clusters solved so far. ``n_support`` counts points once, in however many binary
+    problems they are; during the rounds of several problems it is that of the level below.
     """
 
     level: int
@@ -87,6 +90,7 @@ class LevelProgress:
     objective: float
     seconds: float
     seconds_left: float | None
+    violation: float | None = None
 
 
 @dataclass(frozen=True)
@@ -180,9 +184,10 @@ def solve_levels(
         fit = replace(fit, limits=replace(limits, all_or_nothing=True))
         tasks = [replace(t, start=r.coef) for t, r in zip(tasks, level.results, strict=True)]
         if plan.adaptive and level.record.n_support > 0:
-            candidates = _support(tasks, level.results, len(points))
+            candidates = _support(tasks, [r.coef for r in level.results], len(points))
     if plan.stop_level == 0:
-        level = fit.solve_whole(tasks, _Reporter(0, 1, began, callback))
+        report = _Reporter(0, 1, began, callback)
+        level = fit.solve_whole(tasks, report)
         if level is not None:
             yield level
 
@@ -229,23 +234,26 @@ class _Fit:
         places = [split_by_group(clusters[task.index], len(members)) for task in tasks]
         sizes = np.array([len(rows) for rows in members])
         coefs = [np.zeros(len(task.y)) for task in tasks]
+        used = np.zeros(len(clusters), bool)
         solved: list[list[Result]] = []
         jobs = self._make_jobs(tasks, members, places)
         for results in run_jobs(
             jobs, sizes, self.plan.n_jobs, self.limits.cache_bytes, self.buffers
         ):
-            for coef, where, result in zip(coefs, places, results, strict=True):
-                coef[where[len(solved)]] = result.coef
+            for task, coef, where, result in zip(tasks, coefs, places, results, strict=True):
+                at = where[len(solved)]
+                coef[at] = result.coef
+                used[task.index[at[result.coef != 0]]] = True
             solved.append(results)
             if self.limits.all_or_nothing and not _in_time(results):
                 return None
-            report.finish_cluster(results)
+            report.finish_cluster(results, int(np.count_nonzero(used)))
         glued = [_glue(coef, [r[p] for r in solved], sizes) for p, coef in enumerate(coefs)]
         record = LevelRecord(
             level=report.level,
             n_clusters=len(members),
             largest_cluster=int(sizes.max()),
-            n_support=len(_support(tasks, glued, len(clusters))),
+            n_support=int(np.count_nonzero(used)),
             objective=sum(r.objective for r in glued),
             clustering_seconds=clustering_seconds,
             solving_seconds=time.perf_counter() - start,
@@ -261,6 +269,7 @@ class _Fit:
         start = time.perf_counter()
         n = len(self.points)
         tasks = [replace(task, refine=self.plan.refine) for task in tasks]
+        report.begin_whole(tasks, n)
         with open_workers(count_local_threads(self.plan.n_jobs)) as workers:
             results = solve_tasks(
                 self.kernel, self.points, tasks, workers, intercept=self.intercept,
@@ -269,11 +278,13 @@ class _Fit:
             )  # fmt: skip
         if self.limits.all_or_nothing and not _in_time(results):
             return None
+        n_support = len(_support(tasks, [result.coef for result in results], n))
+        report.finish_cluster(results, n_support)
         record = LevelRecord(
             level=0,
             n_clusters=1,
             largest_cluster=n,
-            n_support=len(_support(tasks, results, n)),
+            n_support=n_support,
             objective=sum(r.objective for r in results),
             clustering_seconds=0.0,
             solving_seconds=time.perf_counter() - start,
@@ -312,18 +323,28 @@ class _Reporter:
         self.level, self.n_clusters, self.callback = level, n_clusters, callback
         self.began, self.level_began = began, time.time()
         self.n_done = self.n_support = 0
+        self.n_problems = 1
         self.objective = 0.0
+        self.violation: float | None = None
 
-    def finish_cluster(self, results: list[Result]) -> None:
-        """Take note of a solved cluster."""
+    def finish_cluster(self, results: list[Result], n_support: int) -> None:
+        """Take note of a solved cluster, and of the support vectors of all so far."""
         self.n_done += 1
-        self.n_support += int(sum(np.count_nonzero(r.coef) for r in results))
+        self.n_support, self.violation = n_support, None
         self.objective += sum(r.objective for r in results)
         self._tell()
 
+    def begin_whole(self, tasks: list[Task], n: int) -> None:
+        """Take note of the support vectors of the level below, if there is one."""
+        self.n_problems = len(tasks)
+        starts = [np.zeros(len(t.y)) if t.start is None else t.start for t in tasks]
+        self.n_support = len(_support(tasks, starts, n))
+
     def finish_round(self, _: int, progress: Progress) -> None:
         """Take note of a round on the whole problem."""
-        self.n_support = progress.n_support
+        if self.n_problems == 1:
+            self.n_support = progress.n_support
+        self.violation = progress.violation
         self._tell()
 
     def _tell(self) -> None:
@@ -342,6 +363,7 @@ class _Reporter:
                 objective=self.objective,
                 seconds=now - self.began,
                 seconds_left=left,
+                violation=self.violation,
             )
         )
 
@@ -366,9 +388,9 @@ def _glue(coef: FloatArray, results: list[Result], sizes: Index) -> Result:
     )
 
 
-def _support(tasks: list[Task], results: list[Result], n: int) -> Index:
+def _support(tasks: list[Task], coefs: list[FloatArray], n: int) -> Index:
     """Points that are support vectors of any problem."""
     used = np.zeros(n, bool)
-    for task, result in zip(tasks, results, strict=True):
-        used[task.index[result.coef != 0]] = True
+    for task, coef in zip(tasks, coefs, strict=True):
+        used[task.index[coef != 0]] = True
     return np.flatnonzero(used)
