@@ -4,6 +4,7 @@ import io
 import os
 import pickle
 import warnings
+from dataclasses import asdict
 from functools import partial
 
 import joblib
@@ -21,10 +22,12 @@ from sklearn.preprocessing import StandardScaler
 import widemargin
 from tests.reference import kernels as formulas
 from widemargin import DCSVC, KernelSVC
+from widemargin.estimators.dc_state import _read_record
 from widemargin.estimators.dc_svc import _fit_slopes
 from widemargin.kernels import RBF
 from widemargin.progress import LevelLine
-from widemargin.solvers import clusters
+from widemargin.solvers import clusters, divide
+from widemargin.solvers.divide import LevelRecord
 
 
 @pytest.fixture(scope="module")
@@ -303,6 +306,33 @@ def test_out_of_time_leaves_the_best_model_there_is(max_time):
     assert model.stop_reason_ == "max_time"
     assert len(model.levels_) >= 1
     assert model.predict(X).shape == y.shape
+
+
+@pytest.mark.parametrize(
+    ("stop_level", "advice"), [(0, "allow more time for the optimum"), (1, "more time for level 1")]
+)
+def test_out_of_time_says_which_level_was_kept(moons, monkeypatch, stop_level, advice):
+    monkeypatch.setattr(divide._Fit, "is_late", lambda _: True)
+    message = f"model is that of level 2 of 16 clusters; .*{advice}"
+    with pytest.warns(ConvergenceWarning, match=message):
+        model = DCSVC(**{**EARLY, "stop_level": stop_level}, max_time=1000.0).fit(*moons)
+    assert [record.is_complete for record in model.levels_] == [True]
+
+
+def test_out_of_time_says_that_the_lowest_level_is_not_finished(moons, tmp_path):
+    with pytest.warns(ConvergenceWarning, match="level 2 of 16 clusters.* not finished"):
+        model = DCSVC(**EARLY, max_time=1e-9, tol=1e-9).fit(*moons)
+    assert not model.levels_[-1].is_complete
+    widemargin.save(model, tmp_path / "m.wm")
+    assert widemargin.load(tmp_path / "m.wm").levels_ == model.levels_
+
+
+def test_records_of_earlier_versions_are_read():
+    record = asdict(LevelRecord(1, 4, 100, 30, -2.0, 0.1, 0.2))
+    del record["is_complete"]
+    assert _read_record(record).is_complete
+    with pytest.raises(ValueError, match="a level is wrong"):
+        _read_record({**record, "is_complete": 1})
 
 
 @pytest.mark.parametrize(

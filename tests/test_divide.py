@@ -110,7 +110,7 @@ def test_levels_and_records():
         assert record.n_support == np.count_nonzero(level.results[0].coef)
         assert record.solving_seconds > 0
         assert level.intercepts.shape == (record.n_clusters, 1)
-        assert level.is_complete
+        assert record.is_complete
     assert levels[0].record.clustering_seconds > 0
 
 
@@ -183,7 +183,7 @@ def test_out_of_time():
     X, y = draw(400)
     levels = levels_of(X, y, RBF(1.0), max_time=1e-9)
     assert len(levels) == 1
-    assert not levels[0].is_complete
+    assert not levels[0].record.is_complete
     assert levels[0].results[0].stop_reason == "max_time"
 
 
@@ -207,7 +207,7 @@ def test_no_level_begins_after_the_time_is_up(monkeypatch):
     X, y = draw()
     levels = levels_of(X, y, RBF(1.0), max_time=1000.0, callback=clock.skip_an_hour)
     assert [level.record.level for level in levels] == [2]
-    assert levels[0].is_complete
+    assert levels[0].record.is_complete
 
 
 @pytest.mark.parametrize("level", [0, 1])

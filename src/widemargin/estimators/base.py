@@ -265,10 +265,14 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
             return self.classes_[vote(decisions, len(self.classes_))]
         return self.classes_[decisions.argmax(axis=1)]
 
+    def _advise_late(self) -> str:
+        """What a fit that ran out of time came to, and what to do."""
+        return "allow more time for the optimum"
+
     def _warn_unless_converged(self) -> None:
         advice = {
             "max_iter": f"max_iter={self.max_iter} was reached; raise it, or scale the features",
-            "max_time": f"max_time={self.max_time} s has passed; allow more time for the optimum",
+            "max_time": f"max_time={self.max_time} s has passed; {self._advise_late()}",
             "stalled": f"tol={self.tol:g} is finer than float32 kernel values allow on these data; "
             "scale the features or raise tol",
         }.get(self.stop_reason_)

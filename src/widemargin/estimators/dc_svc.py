@@ -41,7 +41,8 @@ class DCSVC(ExactKernelClassifier):
     fit_intercept : bool, default=False
         Whether decision functions have a constant term. DC-SVM does without.
     max_time : float or None, default=None
-        Seconds after which to stop at the last level that was finished.
+        Seconds after which to stop at the last level that was finished; if there is none, at the
+        lowest as far as it got, which takes somewhat longer.
     warm_start : bool, default=False
         Begin a fit at the solution of the last one, if it had as many rows and the same classes:
         the whole problem at once if ``stop_level`` is 0, else the lowest level.
@@ -78,7 +79,7 @@ class DCSVC(ExactKernelClassifier):
     levels_ : list of LevelRecord
         What happened at each level, from the lowest up: ``level``, ``n_clusters``,
         ``largest_cluster``, ``n_support``, ``objective``, ``clustering_seconds``,
-        ``solving_seconds``.
+        ``solving_seconds``, and ``is_complete``, false when even the lowest ran out of time.
     level_ : int
         Level of the model.
     support_clusters_ : ndarray of shape (n_SV,)
@@ -293,6 +294,19 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         self.support_clusters_ = self._parts.clusters
         self.cluster_intercepts_ = self._parts.intercept
         self._stages = [make_model(p, self.combine) for p in parts] if self.keep_levels else None
+
+    def _advise_late(self) -> str:
+        kept = self.levels_[-1]
+        goal = "the optimum" if self.stop_level == 0 else f"level {self.stop_level}"
+        which = f"level {kept.level} of {kept.n_clusters:,} clusters"
+        if kept.level == 0:
+            return f"allow more time for {goal}"
+        if kept.is_complete:
+            return f"the model is that of {which}; allow more time for {goal}"
+        return (
+            f"the model is that of {which}, which is the lowest and not finished; allow more time, "
+            "or more clusters that are solved sooner (n_clusters, n_levels)"
+        )
 
     def restore_model(self) -> None:
         """Make the predictor from the fitted attributes."""

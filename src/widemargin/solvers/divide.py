@@ -61,6 +61,8 @@ class LevelRecord:
         problems: what this level minimises.
     clustering_seconds, solving_seconds : float
         Time to divide the points and to solve the clusters; at level 0, to refine and to solve.
+    is_complete : bool
+        False when time ran out: some clusters are far from their optimum.
     """
 
     level: int
@@ -70,6 +72,7 @@ class LevelRecord:
     objective: float
     clustering_seconds: float
     solving_seconds: float
+    is_complete: bool = True
 
 
 @dataclass(frozen=True)
@@ -110,8 +113,6 @@ class Level:
         mean over clusters, weighted by their points.
     intercepts : ndarray of shape (n_clusters, n_problems)
         Intercept of each cluster.
-    is_complete : bool
-        False when time ran out.
     """
 
     record: LevelRecord
@@ -119,7 +120,6 @@ class Level:
     clusters: NDArray[np.int32]
     results: list[Result]
     intercepts: FloatArray
-    is_complete: bool
 
 
 Listener = Callable[[LevelProgress], object]
@@ -257,9 +257,10 @@ class _Fit:
             objective=sum(r.objective for r in glued),
             clustering_seconds=clustering_seconds,
             solving_seconds=time.perf_counter() - start,
+            is_complete=_in_time(glued),
         )
         intercepts = np.array([[r.intercept for r in results] for results in solved])
-        return Level(record, partition, clusters, glued, intercepts, _in_time(glued))
+        return Level(record, partition, clusters, glued, intercepts)
 
     def solve_whole(self, tasks: list[Task], report: "_Reporter") -> Level | None:
         """Solve the whole problem, first on the support vectors of the level below.
@@ -288,9 +289,10 @@ class _Fit:
             objective=sum(r.objective for r in results),
             clustering_seconds=0.0,
             solving_seconds=time.perf_counter() - start,
+            is_complete=_in_time(results),
         )
         intercepts = np.array([[r.intercept for r in results]])
-        return Level(record, None, np.zeros(n, np.int32), results, intercepts, _in_time(results))
+        return Level(record, None, np.zeros(n, np.int32), results, intercepts)
 
     def _make_jobs(
         self, tasks: list[Task], members: list[Index], places: list[list[Index]]
