@@ -53,7 +53,8 @@ class DCSVC(ExactKernelClassifier):
     stop_level : int, default=0
         The level to stop at. 0 solves the whole problem.
     sample_size : int, default=1000
-        Points on which kernel k-means is run.
+        Points on which kernel k-means is run; fewer if ``memory`` has no room for their kernel
+        matrix.
     adaptive : bool, default=True
         Sample them from the support vectors found so far.
     refine : bool, default=True

@@ -217,7 +217,7 @@ class _Fit:
         with open_workers(count_local_threads(self.plan.n_jobs)) as workers:
             return divide_points(
                 self.kernel, self.points, n_clusters, candidates, self.plan.sample_size, rng,
-                workers,
+                workers, self.limits.cache_bytes,
             )  # fmt: skip
 
     def solve_clusters(
