@@ -205,7 +205,7 @@ def test_rows_without_weight_in_a_precomputed_kernel(moons, combine):
     assert_allclose(model.decision_function(K), small.decision_function(K[:, kept]), atol=1e-6)
 
 
-@pytest.mark.parametrize("backend", ["threading", "loky"])
+@pytest.mark.parametrize("backend", ["threading", "loky", "multiprocessing"])
 def test_same_answer_on_any_backend(moons, backend):
     X, y = moons
     alone = DCSVC(**EARLY, n_jobs=1).fit(X, y)
@@ -365,6 +365,24 @@ def test_levels_with_tiny_clusters_are_left_out(moons):
 
 
 @pytest.mark.parametrize(
+    ("n_clusters", "n_levels", "stop_level", "n", "lowest"),
+    [
+        (4, 4, 0, 199, 0), (4, 4, 0, 200, 1), (4, 4, 0, 10**9, 4), (4, 4, 3, 200, 3),
+        (4, 10**9, 0, 3200, 3), (2, 10**9, 0, 49, 0), (1, 3, 0, 100, 3), (1, 3, 0, 10, 0),
+    ],
+)  # fmt: skip
+def test_number_of_levels(n_clusters, n_levels, stop_level, n, lowest):
+    model = DCSVC(n_clusters=n_clusters, n_levels=n_levels, stop_level=stop_level)
+    assert model._plan(n, is_warm=False).n_levels == lowest
+
+
+def test_levels_beyond_counting(moons):
+    X, y = moons[0][:60], moons[1][:60]
+    model = DCSVC(n_levels=10**9, stop_level=10**9, gamma=1.0).fit(X, y)
+    assert model.levels_[-1].n_clusters == 60
+
+
+@pytest.mark.parametrize(
     ("params", "message"),
     [
         ({"n_clusters": 0}, "n_clusters"),
@@ -374,6 +392,8 @@ def test_levels_with_tiny_clusters_are_left_out(moons):
         ({"sample_size": 0}, "sample_size"),
         ({"combine": "vote"}, "combine"),
         ({"C": -1.0}, "C"),
+        ({"verbose": "x"}, "verbose: must be an integer"),
+        ({"callback": 3}, "callback: 3 cannot be called"),
     ],
 )
 def test_bad_parameters(moons, params, message):

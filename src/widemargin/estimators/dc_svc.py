@@ -250,9 +250,7 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
 
     def _plan(self, n: int, is_warm: bool) -> Plan:
         whole_at_once = is_warm and self.stop_level == 0
-        n_levels = 0 if whole_at_once else self.n_levels
-        while n_levels > self.stop_level and n < MIN_POINTS * self.n_clusters**n_levels:
-            n_levels -= 1
+        n_levels = 0 if whole_at_once else self._count_levels(n)
         return Plan(
             n_clusters=self.n_clusters,
             n_levels=n_levels,
@@ -263,6 +261,16 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
             n_jobs=self.n_jobs,
             seed=draw_seed(self.random_state),
         )
+
+    def _count_levels(self, n: int) -> int:
+        """The lowest level whose clusters have points enough, but not above the one to stop at."""
+        deepest, n_points = 0, MIN_POINTS * self.n_clusters
+        while deepest < self.n_levels and n_points <= n:
+            # Clusters that do not become smaller never have too few.
+            if self.n_clusters == 1:
+                return self.n_levels
+            deepest, n_points = deepest + 1, n_points * self.n_clusters
+        return max(deepest, self.stop_level)
 
     def _listener(
         self, show: Callable[[LevelProgress], object] | None

@@ -77,7 +77,9 @@ def run_jobs(
     elif type(backend).__name__ == "DaskDistributedBackend":
         yield from _run_on_dask(jobs, backend, n_workers, share)
     else:
-        parallel = Parallel(n_jobs=n_workers, return_as="generator")
+        # Not all backends can give results before the last one is there.
+        at_once = "generator" if backend.supports_return_generator else "list"
+        parallel = Parallel(n_jobs=n_workers, return_as=at_once)
         yield from parallel(delayed(solve_job)(job, share, 1) for job in jobs)
 
 

@@ -213,7 +213,8 @@ class _Fit:
         self, number: int, candidates: Index, rng: np.random.Generator
     ) -> tuple[Partition, NDArray[np.int32]]:
         """Clusters of a level."""
-        n_clusters = min(self.plan.n_clusters**number, len(self.points))
+        # No power beyond the number of points there can be: it might take for ever.
+        n_clusters = min(self.plan.n_clusters ** min(number, 64), len(self.points))
         with open_workers(count_local_threads(self.plan.n_jobs)) as workers:
             return divide_points(
                 self.kernel, self.points, n_clusters, candidates, self.plan.sample_size, rng,
