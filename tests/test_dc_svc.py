@@ -180,6 +180,13 @@ def test_levels_are_not_kept_unasked(moons):
         next(model.staged_predict(moons[0]))
 
 
+def test_levels_are_not_kept_in_files(moons, tmp_path):
+    model = DCSVC(**EARLY, keep_levels=True).fit(*moons)
+    widemargin.save(model, tmp_path / "m.wm")
+    with pytest.raises(ValueError, match="model files hold the last level only"):
+        next(widemargin.load(tmp_path / "m.wm").staged_predict(moons[0]))
+
+
 def test_precomputed_and_callable(moons):
     X, y = moons
     train, test = X[:800], X[800:]

@@ -194,6 +194,11 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
 
     def _staged_decisions(self, X: Any) -> Iterator[NDArray[np.float64]]:
         check_is_fitted(self)
+        if self._stages is None and self.keep_levels:
+            raise ValueError(
+                "the models of the levels are not here: model files hold the last level only; fit "
+                "again, or pickle the fitted model instead"
+            )
         if self._stages is None:
             raise ValueError(
                 "keep_levels: only the last level was kept; fit with keep_levels=True to have the "
