@@ -66,7 +66,8 @@ class DCSVC(ExactKernelClassifier):
         Keep the model of every level for `staged_predict` and `staged_decision_function`.
     n_jobs : int or None, default=None
         Clusters solved at a time, as `joblib` counts; None for what ``joblib.parallel_config`` says,
-        and all cores if it says nothing. The answer does not depend on it.
+        and all cores if it says nothing. The answer does not depend on it as long as ``memory``,
+        which jobs share, is ample; if not, it is as good but not the same to the last bit.
     random_state : int, RandomState or None, default=0
         Seeds the sampling of points.
     verbose : int, default=0
