@@ -654,3 +654,17 @@ def test_finish_never_raises_the_objective(matrix, intercept):
     assert_feasible(exact, y, 10.0, intercept)
     before = svm_dual.objective(K, y, result.coef)
     assert svm_dual.objective(K, y, exact.coef) <= before + 1e-9 * abs(before)
+
+
+def test_all_or_nothing_does_not_judge_what_is_not_finished():
+    X, y = noisy_problem(300)
+    kernel = RBF(0.5)
+    gram = Gram(kernel, kernel.prepare(X), ALONE)
+    products = []
+    gram.accumulate = lambda *product: products.append(product)
+    limits = Limits(max_time=0.0, all_or_nothing=True)
+    result = solve_box_qp(
+        gram, y, np.ones(300), intercept=False, limits=limits, start=0.5 * y, refine=True
+    )
+    assert result.stop_reason == "max_time"
+    assert not products

@@ -4,6 +4,8 @@ import io
 import os
 import pickle
 import warnings
+from dataclasses import asdict
+from functools import partial
 
 import joblib
 import numpy as np
@@ -20,9 +22,12 @@ from sklearn.preprocessing import StandardScaler
 import widemargin
 from tests.reference import kernels as formulas
 from widemargin import DCSVC, KernelSVC
+from widemargin.estimators.dc_state import _read_record
 from widemargin.estimators.dc_svc import _fit_slopes
 from widemargin.kernels import RBF
 from widemargin.progress import LevelLine
+from widemargin.solvers import clusters, divide
+from widemargin.solvers.divide import LevelRecord
 
 
 @pytest.fixture(scope="module")
@@ -175,6 +180,13 @@ def test_levels_are_not_kept_unasked(moons):
         next(model.staged_predict(moons[0]))
 
 
+def test_levels_are_not_kept_in_files(moons, tmp_path):
+    model = DCSVC(**EARLY, keep_levels=True).fit(*moons)
+    widemargin.save(model, tmp_path / "m.wm")
+    with pytest.raises(ValueError, match="model files hold the last level only"):
+        next(widemargin.load(tmp_path / "m.wm").staged_predict(moons[0]))
+
+
 def test_precomputed_and_callable(moons):
     X, y = moons
     train, test = X[:800], X[800:]
@@ -200,7 +212,7 @@ def test_rows_without_weight_in_a_precomputed_kernel(moons, combine):
     assert_allclose(model.decision_function(K), small.decision_function(K[:, kept]), atol=1e-6)
 
 
-@pytest.mark.parametrize("backend", ["threading", "loky"])
+@pytest.mark.parametrize("backend", ["threading", "loky", "multiprocessing"])
 def test_same_answer_on_any_backend(moons, backend):
     X, y = moons
     alone = DCSVC(**EARLY, n_jobs=1).fit(X, y)
@@ -211,20 +223,59 @@ def test_same_answer_on_any_backend(moons, backend):
     assert_array_equal(several.decision_function(X), alone.decision_function(X))
 
 
-def test_same_answer_on_a_dask_cluster(moons):
+@pytest.fixture(scope="module")
+def dask_cluster():
+    """Two worker processes; a job that has killed one of them is not tried on the other."""
+    dask = pytest.importorskip("dask", reason="needs the extra 'dask'")
     distributed = pytest.importorskip("distributed", reason="needs the extra 'dask'")
-    X, y = moons
-    alone = DCSVC(**EARLY, n_jobs=1).fit(X, y)
     with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
         ) as cluster,
         distributed.Client(cluster),
-        joblib.parallel_config(backend="dask"),
     ):
+        yield
+
+
+@pytest.mark.usefixtures("dask_cluster")
+def test_same_answer_on_a_dask_cluster(moons):
+    X, y = moons
+    alone = DCSVC(**EARLY, n_jobs=1).fit(X, y)
+    with joblib.parallel_config(backend="dask"):
         several = DCSVC(**EARLY).fit(X, y)
     assert_array_equal(several.dual_coef_, alone.dual_coef_)
     assert_array_equal(several.decision_function(X), alone.decision_function(X))
+
+
+@pytest.mark.usefixtures("dask_cluster")
+def test_a_search_on_a_dask_cluster(moons):
+    """Fits within tasks of Dask's send their clusters to the same workers."""
+    search = GridSearchCV(DCSVC(**EARLY), {"C": [0.1, 10.0]}, cv=2)
+    with joblib.parallel_config(backend="dask"):
+        search.fit(*moons)
+    assert search.best_score_ > 0.9
+
+
+@pytest.mark.usefixtures("dask_cluster")
+def test_a_kernel_that_dask_workers_cannot_import_is_an_error(moons, tmp_path, monkeypatch):
+    (tmp_path / "only_here.py").write_text("def product(X, Z):\n    return X @ Z.T\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import only_here
+
+    with (
+        joblib.parallel_config(backend="dask"),
+        pytest.raises(ModuleNotFoundError, match="only_here"),
+    ):
+        DCSVC(**{**EARLY, "kernel": only_here.product}).fit(*moons)
+
+
+@pytest.mark.usefixtures("dask_cluster")
+def test_a_dask_worker_that_dies_is_an_error(moons):
+    model = DCSVC(**{**EARLY, "kernel": partial(die_in_a_worker, os.getpid())})
+    with joblib.parallel_config(backend="dask"), pytest.raises(Exception, match="worker"):
+        model.fit(*moons)
+    assert not hasattr(model, "classes_")
 
 
 def die_in_a_worker(parent, X, Z):
@@ -234,13 +285,24 @@ def die_in_a_worker(parent, X, Z):
 
 
 def test_a_worker_that_dies_is_an_error(moons):
-    from functools import partial
-
     kernel = partial(die_in_a_worker, os.getpid())
     model = DCSVC(**{**EARLY, "kernel": kernel})
     with joblib.parallel_config(backend="loky", n_jobs=2), pytest.raises(Exception, match="worker"):
         model.fit(*moons)
     assert not hasattr(model, "classes_")
+
+
+def test_a_dask_cluster_without_workers_is_an_error(moons, monkeypatch):
+    distributed = pytest.importorskip("distributed", reason="needs the extra 'dask'")
+    monkeypatch.setattr(clusters, "NO_WORKER_SECONDS", 0.1)
+    monkeypatch.setattr(clusters, "LOOK_SECONDS", 0.1)
+    with (
+        distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster,
+        distributed.Client(cluster),
+        joblib.parallel_config(backend="dask", wait_for_workers_timeout=0),
+        pytest.raises(RuntimeError, match="no worker for"),
+    ):
+        DCSVC(**EARLY, callback=lambda _: cluster.scale(0)).fit(*moons)
 
 
 @pytest.mark.parametrize("max_time", [1e-6, 0.05])
@@ -251,6 +313,33 @@ def test_out_of_time_leaves_the_best_model_there_is(max_time):
     assert model.stop_reason_ == "max_time"
     assert len(model.levels_) >= 1
     assert model.predict(X).shape == y.shape
+
+
+@pytest.mark.parametrize(
+    ("stop_level", "advice"), [(0, "allow more time for the optimum"), (1, "more time for level 1")]
+)
+def test_out_of_time_says_which_level_was_kept(moons, monkeypatch, stop_level, advice):
+    monkeypatch.setattr(divide._Fit, "is_late", lambda _: True)
+    message = f"model is that of level 2 of 16 clusters; .*{advice}"
+    with pytest.warns(ConvergenceWarning, match=message):
+        model = DCSVC(**{**EARLY, "stop_level": stop_level}, max_time=1000.0).fit(*moons)
+    assert [record.is_complete for record in model.levels_] == [True]
+
+
+def test_out_of_time_says_that_the_lowest_level_is_not_finished(moons, tmp_path):
+    with pytest.warns(ConvergenceWarning, match="level 2 of 16 clusters.* not finished"):
+        model = DCSVC(**EARLY, max_time=1e-9, tol=1e-9).fit(*moons)
+    assert not model.levels_[-1].is_complete
+    widemargin.save(model, tmp_path / "m.wm")
+    assert widemargin.load(tmp_path / "m.wm").levels_ == model.levels_
+
+
+def test_records_of_earlier_versions_are_read():
+    record = asdict(LevelRecord(1, 4, 100, 30, -2.0, 0.1, 0.2))
+    del record["is_complete"]
+    assert _read_record(record).is_complete
+    with pytest.raises(ValueError, match="a level is wrong"):
+        _read_record({**record, "is_complete": 1})
 
 
 @pytest.mark.parametrize(
@@ -283,6 +372,24 @@ def test_levels_with_tiny_clusters_are_left_out(moons):
 
 
 @pytest.mark.parametrize(
+    ("n_clusters", "n_levels", "stop_level", "n", "lowest"),
+    [
+        (4, 4, 0, 199, 0), (4, 4, 0, 200, 1), (4, 4, 0, 10**9, 4), (4, 4, 3, 200, 3),
+        (4, 10**9, 0, 3200, 3), (2, 10**9, 0, 49, 0), (1, 3, 0, 100, 3), (1, 3, 0, 10, 0),
+    ],
+)  # fmt: skip
+def test_number_of_levels(n_clusters, n_levels, stop_level, n, lowest):
+    model = DCSVC(n_clusters=n_clusters, n_levels=n_levels, stop_level=stop_level)
+    assert model._plan(n, is_warm=False).n_levels == lowest
+
+
+def test_levels_beyond_counting(moons):
+    X, y = moons[0][:60], moons[1][:60]
+    model = DCSVC(n_levels=10**9, stop_level=10**9, gamma=1.0).fit(X, y)
+    assert model.levels_[-1].n_clusters == 60
+
+
+@pytest.mark.parametrize(
     ("params", "message"),
     [
         ({"n_clusters": 0}, "n_clusters"),
@@ -292,6 +399,8 @@ def test_levels_with_tiny_clusters_are_left_out(moons):
         ({"sample_size": 0}, "sample_size"),
         ({"combine": "vote"}, "combine"),
         ({"C": -1.0}, "C"),
+        ({"verbose": "x"}, "verbose: must be an integer"),
+        ({"callback": 3}, "callback: 3 cannot be called"),
     ],
 )
 def test_bad_parameters(moons, params, message):
@@ -362,10 +471,27 @@ def test_progress_display(moons):
     text = stream.getvalue()
     assert "level 2  clusters 1/16" in text
     assert "level 1  clusters 4/4" in text
-    assert "level 0" in text
     assert "support vectors" in text
-    assert "objective" in text
+    assert "level 0  whole problem  support vectors" in text
+    assert "objective" in text.splitlines()[-1]
+    assert "violation" in text.splitlines()[-2]
     assert len(heard) == len(text.splitlines())
+
+
+def test_progress_in_a_log_is_a_line_now_and_then(moons):
+    stream = io.StringIO()
+    line = LevelLine(1, stream)
+    line._began -= 1.0
+    states = []
+    DCSVC(**EARLY, callback=states.append).fit(*moons)
+    line.show(states[0])
+    line._began -= 1.0
+    line.show(states[1])
+    assert len(stream.getvalue().splitlines()) == 1
+    line._began -= 10.0
+    line.show(states[2])
+    line.show(states[-1])
+    assert len(stream.getvalue().splitlines()) == 3
 
 
 def test_verbose_does_not_disturb(moons, capsys):

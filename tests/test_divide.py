@@ -1,14 +1,19 @@
 """Divide and conquer: every level against the theorems it rests on."""
 
+import time
+from dataclasses import replace
+
+import joblib
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.reference import kernels as formulas
 from tests.reference import svm_dual as reference
+from widemargin import parallel
 from widemargin.kernels import RBF, Poly
 from widemargin.memory import Buffers
-from widemargin.solvers import clusters
+from widemargin.solvers import clusters, divide
 from widemargin.solvers.divide import Plan, solve_levels
 from widemargin.solvers.many import Task
 from widemargin.solvers.optimum import Limits
@@ -105,7 +110,7 @@ def test_levels_and_records():
         assert record.n_support == np.count_nonzero(level.results[0].coef)
         assert record.solving_seconds > 0
         assert level.intercepts.shape == (record.n_clusters, 1)
-        assert level.is_complete
+        assert record.is_complete
     assert levels[0].record.clustering_seconds > 0
 
 
@@ -178,8 +183,42 @@ def test_out_of_time():
     X, y = draw(400)
     levels = levels_of(X, y, RBF(1.0), max_time=1e-9)
     assert len(levels) == 1
-    assert not levels[0].is_complete
+    assert not levels[0].record.is_complete
     assert levels[0].results[0].stop_reason == "max_time"
+
+
+class LateClock:
+    """Tells the time, an hour late once it is told to."""
+
+    perf_counter = staticmethod(time.perf_counter)
+    offset = 0.0
+
+    def time(self):
+        return time.time() + self.offset
+
+    def skip_an_hour(self, state):
+        if state.n_done == state.n_clusters:
+            self.offset = 3600.0
+
+
+def test_no_level_begins_after_the_time_is_up(monkeypatch):
+    clock = LateClock()
+    monkeypatch.setattr(divide, "time", clock)
+    X, y = draw()
+    levels = levels_of(X, y, RBF(1.0), max_time=1000.0, callback=clock.skip_an_hour)
+    assert [level.record.level for level in levels] == [2]
+    assert levels[0].record.is_complete
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_a_level_that_is_not_finished_in_time_is_left_out(level, monkeypatch):
+    def limit(limits, deadline):
+        return replace(limits, max_time=0.0 if limits.all_or_nothing else None)
+
+    monkeypatch.setattr(divide if level == 0 else clusters, "limit_time", limit)
+    X, y = draw()
+    levels = levels_of(X, y, RBF(1.0), max_time=1000.0, plan=with_plan(n_levels=level + 1))
+    assert [level.record.level for level in levels] == [level + 1]
 
 
 @pytest.mark.parametrize(
@@ -199,6 +238,32 @@ def test_threads_take_a_cluster_each_or_share_one_that_dominates(sizes, threads,
     assert asked == [threads] * len(sizes)
 
 
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({}, 5), ({"n_jobs": 1}, 1), ({"n_jobs": 3}, 3), ({"backend": "threading"}, 5),
+        ({"backend": "threading", "n_jobs": 1}, 1), ({"backend": "sequential"}, 1),
+    ],
+)  # fmt: skip
+def test_jobs_are_as_many_as_joblib_is_told_else_as_threads(config, expected, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")
+    monkeypatch.setattr(parallel, "cpu_count", lambda: 8)
+    with joblib.parallel_config(**config):
+        assert clusters.count_local_threads(None) == clusters._count_workers(None) == expected
+        assert clusters._count_workers(2) == (1 if config.get("backend") == "sequential" else 2)
+
+
+@pytest.mark.parametrize("omp", [None, "2"])
+def test_jobs_within_a_job_take_the_cores_they_are_given(omp, monkeypatch):
+    monkeypatch.setattr(parallel, "cpu_count", lambda: 8)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if omp:
+        monkeypatch.setenv("OMP_NUM_THREADS", omp)
+    both = joblib.Parallel(2, backend="threading")
+    expected = int(omp or 1)
+    assert both([joblib.delayed(clusters.count_local_threads)(None)] * 2) == [expected] * 2
+
+
 def test_callback_hears_of_every_cluster_and_of_the_whole_problem():
     X, y = draw(400)
     heard = []
@@ -209,7 +274,28 @@ def test_callback_hears_of_every_cluster_and_of_the_whole_problem():
         assert_allclose(mine[-1].objective, level.record.objective)
         assert mine[-1].n_support == level.record.n_support
         assert mine[-1].seconds_left == 0
-    assert [h for h in heard if h.level == 0]
+    *rounds, last = [h for h in heard if h.level == 0]
+    assert rounds
+    assert all(h.n_done == 0 and h.violation is not None for h in rounds)
+    assert (last.n_done, last.violation) == (1, None)
+    assert last.n_support == levels[-1].record.n_support
+    assert_allclose(last.objective, levels[-1].record.objective)
+
+
+def test_callback_counts_points_of_several_problems_once():
+    X, y = draw(300)
+    tasks = [Task(np.arange(300), sign * y, np.ones(300)) for sign in (1.0, -1.0)]
+    kernel, heard = RBF(1.0), []
+    levels = list(
+        solve_levels(
+            X, kernel, kernel.prepare(X), tasks, PLAN, intercept=False, limits=Limits(),
+            callback=heard.append,
+        )
+    )  # fmt: skip
+    for level in levels:
+        mine = [h for h in heard if h.level == level.record.level]
+        assert mine[-1].n_support == level.record.n_support <= 300
+        assert max(h.n_support for h in mine) <= 300
 
 
 def test_answers_do_not_depend_on_the_number_of_jobs():

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.counting import CountingKernel
 from tests.reference import kernels as formulas
-from widemargin.kernels import RBF, Linear, Precomputed
+from widemargin.kernels import RBF, CallableKernel, Linear, Precomputed
 from widemargin.parallel import Workers, open_workers
 from widemargin.solvers.gram import CachedGram, Gram, make_grams
 
@@ -133,6 +133,22 @@ def test_single_problem(d, kind):
     kernel = Linear()
     (gram,) = make_grams(kernel, kernel.prepare(draw(20, d)), ALONE, [np.arange(20)], 10**6)
     assert type(gram) is kind
+
+
+@pytest.mark.parametrize("index", [np.arange(40), np.arange(10, 30)], ids=["all", "some"])
+def test_the_diagonal_is_computed_once_for_all_problems_and_in_blocks(index):
+    calls = []
+
+    def function(X, Z):
+        calls.append(len(X))
+        return X @ Z.T
+
+    X, kernel = draw(40), CallableKernel(function)
+    grams = list(make_grams(kernel, kernel.prepare(X), ALONE, [index] * 5, 10**6))
+    assert sum(calls) == 40
+    assert len(calls) < 5
+    for gram in grams:
+        assert_allclose(gram.diag, np.square(X[gram.index]).sum(axis=1))
 
 
 def test_precomputed_problem_on_some_points():

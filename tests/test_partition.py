@@ -9,6 +9,7 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score
 
+from tests.counting import CountingKernel
 from tests.reference import kernels as formulas
 from widemargin.kernels import RBF, CallableKernel, Chi2, Intersection, Linear, Poly, Precomputed
 from widemargin.parallel import Workers, open_workers
@@ -21,12 +22,15 @@ def rng():
     return np.random.default_rng(0)
 
 
-def divide(kernel, X, n_clusters, sample_size=300, candidates=None, workers=ALONE, seed=0):
+def divide(
+    kernel, X, n_clusters, sample_size=300, candidates=None, workers=ALONE, seed=0, max_bytes=10**8
+):
     points = kernel.prepare(X)
     candidates = np.arange(len(X)) if candidates is None else candidates
     return points, *divide_points(
-        kernel, points, n_clusters, candidates, sample_size, np.random.default_rng(seed), workers
-    )
+        kernel, points, n_clusters, candidates, sample_size, np.random.default_rng(seed), workers,
+        max_bytes,
+    )  # fmt: skip
 
 
 def distances_to_means(K_query, K_sample, groups, on_sphere=False):
@@ -97,13 +101,22 @@ def test_precomputed_kernel_is_divided_like_the_one_it_was_computed_with():
     assert adjusted_rand_score(expected, clusters) > 0.99
 
 
-def test_answers_do_not_depend_on_the_number_of_threads():
-    X = rng().normal(size=(5000, 20))
-    _, _, expected = divide(RBF(0.05), X, 16)
+def test_samples_fit_into_memory(entries):
+    X = rng().normal(size=(2000, 2))
+    _, partition, clusters = divide(CountingKernel(0.5), X, 4, sample_size=10**9, max_bytes=80_000)
+    assert len(partition.sample) == 100
+    assert entries[0] == 100**2
+    assert set(clusters) == set(range(partition.n_clusters))
+
+
+@pytest.mark.parametrize("kernel", [RBF(0.05), Chi2(), Intersection()], ids=lambda k: k.name)
+def test_answers_do_not_depend_on_the_number_of_threads(kernel):
+    X = rng().random((5000, 20))
+    _, _, expected = divide(kernel, X, 16)
     with open_workers(3) as workers:
-        _, _, clusters = divide(RBF(0.05), X, 16, workers=workers)
+        _, _, clusters = divide(kernel, X, 16, workers=workers)
     assert_array_equal(clusters, expected)
-    assert not np.array_equal(expected, divide(RBF(0.05), X, 16, seed=1)[2])
+    assert not np.array_equal(expected, divide(kernel, X, 16, seed=1)[2])
 
 
 def test_unseen_points_find_their_cluster():

@@ -2,6 +2,9 @@
 
 import sys
 import tracemalloc
+from copy import copy
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -9,6 +12,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.datasets import make_moons
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
@@ -36,6 +40,31 @@ def test_levels(fitted):
     expected += [r.solving_seconds for r in model.levels_]
     np.testing.assert_allclose(heights, expected)
     assert [label.get_text() for label in objective.get_xticklabels()] == ["16", "4", "1"]
+
+
+def test_levels_say_which_objective_they_show(fitted):
+    objective, _ = plotting.plot_levels(fitted[0]).axes
+    assert "kernel zero between its clusters" in objective.get_title(loc="left")
+
+
+def test_levels_of_a_model_that_is_not_fitted():
+    with pytest.raises(NotFittedError):
+        plotting.plot_levels(DCSVC())
+
+
+@pytest.mark.parametrize("n_levels", [1, 8])
+def test_levels_do_not_cover_each_other(fitted, n_levels):
+    model = copy(fitted[0])
+    # At the same height, where their numbers are closest.
+    model.levels_ = [replace(model.levels_[0], objective=-12345.6)] * n_levels
+    figure = plotting.plot_levels(model)
+    figure.canvas.draw()
+    objective, seconds = figure.axes
+    boxes = [text.get_window_extent() for text in objective.texts]
+    assert len(boxes) == n_levels
+    assert not any(a.overlaps(b) for a, b in pairwise(boxes))
+    legend = seconds.get_legend().get_window_extent()
+    assert not any(legend.overlaps(bar.get_window_extent()) for bar in seconds.patches)
 
 
 def test_basis_path(cancer):

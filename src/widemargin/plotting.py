@@ -28,6 +28,9 @@ BLOCK_VALUES = 2**22
 #: Keeps numbers readable where a line passes behind them.
 LABEL_BOX = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.6}
 
+#: Inches that the number beside a level takes.
+LEVEL_WIDTH = 0.75
+
 
 def plot_levels(model: DCSVC, X: Any = None, y: Any = None) -> "Figure":
     """Draw what each level of a divide-and-conquer fit reached and what it cost.
@@ -43,22 +46,27 @@ def plot_levels(model: DCSVC, X: Any = None, y: Any = None) -> "Figure":
     Returns
     -------
     figure : matplotlib.figure.Figure
-        Panels side by side: the objective, the accuracy if data are given, and seconds.
+        Panels side by side: the objective, the accuracy if data are given, and seconds. Each level
+        minimises an objective of its own, with the kernel taken as zero between its clusters: a line
+        that rises towards one cluster, the whole problem, is no sign of trouble.
     """
     if (X is None) != (y is None):
         raise ValueError("X, y: give both, or neither")
+    check_is_fitted(model)
     plt = _import_pyplot()
     records = model.levels_
     panels = ["objective", "seconds"] if X is None else ["objective", "accuracy", "seconds"]
+    width = max(4.2, LEVEL_WIDTH * len(records))
     figure, axes = plt.subplots(
-        1, len(panels), figsize=(4.2 * len(panels), 3.4), layout="constrained", squeeze=False
+        1, len(panels), figsize=(width * len(panels), 3.4), layout="constrained", squeeze=False
     )
     by_name = dict(zip(panels, axes[0], strict=True))
     at = np.arange(len(records))
     names = [f"{r.n_clusters:,}" for r in records]
     _draw_line(
-        by_name["objective"], at, [r.objective for r in records], "Dual objective of the level"
-    )
+        by_name["objective"], at, [r.objective for r in records],
+        "Dual objective of the level\n(kernel zero between its clusters)",
+    )  # fmt: skip
     if X is not None:
         accuracy = [100.0 * np.mean(labels == y) for labels in model.staged_predict(X)]
         _draw_line(by_name["accuracy"], at, accuracy, "Accuracy (%)", "{:.2f}")
@@ -348,7 +356,11 @@ def _draw_seconds(axis: Any, at: Any, records: list[Any]) -> None:
     axis.bar(at, clustering, 0.6, color=ORANGE, label="clustering")
     axis.bar(at, solving, 0.6, bottom=clustering, color=BLUE, label="solving")
     axis.set_title("Seconds", loc="left")
-    axis.legend(frameon=False, fontsize=8)
+    # Beside the title: inside there may be a bar wherever one looks.
+    axis.legend(
+        frameon=False, fontsize=8, ncols=2, loc="lower right", bbox_to_anchor=(1.0, 1.0),
+        borderaxespad=0.2,
+    )  # fmt: skip
     for x, total in zip(at, clustering + solving, strict=True):
         axis.annotate(
             f"{total:.2g}", (x, total), textcoords="offset points", xytext=(0, 3), ha="center",

@@ -10,8 +10,8 @@ from widemargin.solvers.divide import LevelProgress
 from widemargin.solvers.optimum import Progress
 from widemargin.solvers.sparse_search import Stage
 
-#: Seconds between two updates of the line.
-REFRESH_SECONDS = 0.2
+#: Seconds between two updates of a line that is written over, and between two lines of a log.
+REFRESH_SECONDS, LOG_SECONDS = 0.2, 10.0
 
 
 class _Line:
@@ -20,7 +20,8 @@ class _Line:
     Parameters
     ----------
     verbose : int
-        1 for one updated line, 2 and more for a line at every event.
+        1 for one updated line, or one every few seconds where lines cannot be written over; 2 and
+        more for a line at every event.
     stream : file, optional
         Where to write; standard error if not given.
     """
@@ -29,13 +30,14 @@ class _Line:
         self.verbose = verbose
         self.stream = sys.stderr if stream is None else stream
         self._began = time.perf_counter()
-        self._shown = -REFRESH_SECONDS
+        self._shown = -LOG_SECONDS
         self._width = 0
 
     def _is_due(self) -> bool:
         """Whether to write something now."""
         seconds = time.perf_counter() - self._began
-        if self.verbose < 2 and seconds - self._shown < REFRESH_SECONDS:
+        wait = REFRESH_SECONDS if self.stream.isatty() else LOG_SECONDS
+        if self.verbose < 2 and seconds - self._shown < wait:
             return False
         self._shown = seconds
         return True
@@ -191,8 +193,11 @@ def describe(problem: int, n_problems: int, state: Progress, seconds: float) -> 
 def describe_level(state: LevelProgress) -> str:
     """One line of text for the state of a level."""
     left = "" if not state.seconds_left else f", {state.seconds_left:.0f} s left at this level"
-    objective = f"objective {state.objective:.6g}  " if state.n_done else ""
+    part = f"clusters {state.n_done:,}/{state.n_clusters:,}" if state.level else "whole problem"
+    reached = f"objective {state.objective:.6g}  " if state.n_done else ""
+    if state.violation is not None:
+        reached = f"violation {state.violation:.2g}  "
     return (
-        f"[widemargin] level {state.level}  clusters {state.n_done:,}/{state.n_clusters:,}  "
-        f"support vectors {state.n_support:,}  {objective}{state.seconds:.1f} s{left}"
+        f"[widemargin] level {state.level}  {part}  "
+        f"support vectors {state.n_support:,}  {reached}{state.seconds:.1f} s{left}"
     )

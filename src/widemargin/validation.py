@@ -393,6 +393,12 @@ def check_verbose(value: Any) -> None:
         check_integer("verbose", value, low=0)
 
 
+def check_callback(value: Any) -> None:
+    """Refuse anything but a function, or nothing."""
+    if value is not None and not callable(value):
+        raise ValueError(f"callback: {value!r} cannot be called; give a function, or None")
+
+
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
     """Refuse anything but one of the given words."""
     if value not in choices:

@@ -36,11 +36,13 @@ from widemargin.solvers.many import Task
 from widemargin.solvers.optimum import Limits, Result
 from widemargin.solvers.small import exact_matrix
 from widemargin.validation import (
+    check_callback,
     check_choice,
     check_integer,
     check_kernel_range,
     check_nonnegative,
     check_number,
+    check_verbose,
     resolve_kernel,
     validate_problem,
     validate_queries,
@@ -70,6 +72,7 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
     n_jobs: int | None
     random_state: Any
     verbose: int
+    callback: Callable[[Any], object] | None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the classifier.
@@ -152,6 +155,8 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
         check_number("max_time", self.max_time, above=0, optional=True)
         check_integer("max_iter", self.max_iter, low=-1)
         check_choice("multi_class", self.multi_class, ("ovo", "ovr"))
+        check_verbose(self.verbose)
+        check_callback(self.callback)
 
     def _split(self, problem: Problem) -> list[Subproblem]:
         if len(problem.classes) == 2:
@@ -265,10 +270,14 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
             return self.classes_[vote(decisions, len(self.classes_))]
         return self.classes_[decisions.argmax(axis=1)]
 
+    def _advise_late(self) -> str:
+        """What a fit that ran out of time came to, and what to do."""
+        return "allow more time for the optimum"
+
     def _warn_unless_converged(self) -> None:
         advice = {
             "max_iter": f"max_iter={self.max_iter} was reached; raise it, or scale the features",
-            "max_time": f"max_time={self.max_time} s has passed; allow more time for the optimum",
+            "max_time": f"max_time={self.max_time} s has passed; {self._advise_late()}",
             "stalled": f"tol={self.tol:g} is finer than float32 kernel values allow on these data; "
             "scale the features or raise tol",
         }.get(self.stop_reason_)

@@ -89,9 +89,11 @@ def import_clusters(model: DCSVC, meta: dict[str, Any], arrays: Mapping[str, Any
 
 def _read_record(record: Any) -> LevelRecord:
     names = {field.name for field in fields(LevelRecord)}
-    require(isinstance(record, dict) and set(record) == names, "a level is wrong")
-    good = all(type(value) in (int, float) for value in record.values())
-    require(good, "a level is wrong")
+    # Files of earlier versions do not say whether a level is complete.
+    good = isinstance(record, dict) and set(record) | {"is_complete"} == names
+    require(good and type(record.get("is_complete", True)) is bool, "a level is wrong")
+    numbers = [value for name, value in record.items() if name != "is_complete"]
+    require(all(type(value) in (int, float) for value in numbers), "a level is wrong")
     return LevelRecord(**record)
 
 

@@ -41,7 +41,8 @@ class DCSVC(ExactKernelClassifier):
     fit_intercept : bool, default=False
         Whether decision functions have a constant term. DC-SVM does without.
     max_time : float or None, default=None
-        Seconds after which to stop at the last level that was finished.
+        Seconds after which to stop at the last level that was finished; if there is none, at the
+        lowest as far as it got, which takes somewhat longer.
     warm_start : bool, default=False
         Begin a fit at the solution of the last one, if it had as many rows and the same classes:
         the whole problem at once if ``stop_level`` is 0, else the lowest level.
@@ -52,7 +53,8 @@ class DCSVC(ExactKernelClassifier):
     stop_level : int, default=0
         The level to stop at. 0 solves the whole problem.
     sample_size : int, default=1000
-        Points on which kernel k-means is run.
+        Points on which kernel k-means is run; fewer if ``memory`` has no room for their kernel
+        matrix.
     adaptive : bool, default=True
         Sample them from the support vectors found so far.
     refine : bool, default=True
@@ -64,7 +66,8 @@ class DCSVC(ExactKernelClassifier):
         Keep the model of every level for `staged_predict` and `staged_decision_function`.
     n_jobs : int or None, default=None
         Clusters solved at a time, as `joblib` counts; None for what ``joblib.parallel_config`` says,
-        and all cores if it says nothing. The answer does not depend on it.
+        and all cores if it says nothing. The answer does not depend on it as long as ``memory``,
+        which jobs share, is ample; if not, it is as good but not the same to the last bit.
     random_state : int, RandomState or None, default=0
         Seeds the sampling of points.
     verbose : int, default=0
@@ -78,7 +81,7 @@ class DCSVC(ExactKernelClassifier):
     levels_ : list of LevelRecord
         What happened at each level, from the lowest up: ``level``, ``n_clusters``,
         ``largest_cluster``, ``n_support``, ``objective``, ``clustering_seconds``,
-        ``solving_seconds``.
+        ``solving_seconds``, and ``is_complete``, false when even the lowest ran out of time.
     level_ : int
         Level of the model.
     support_clusters_ : ndarray of shape (n_SV,)
@@ -192,6 +195,11 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
 
     def _staged_decisions(self, X: Any) -> Iterator[NDArray[np.float64]]:
         check_is_fitted(self)
+        if self._stages is None and self.keep_levels:
+            raise ValueError(
+                "the models of the levels are not here: model files hold the last level only; fit "
+                "again, or pickle the fitted model instead"
+            )
         if self._stages is None:
             raise ValueError(
                 "keep_levels: only the last level was kept; fit with keep_levels=True to have the "
@@ -228,11 +236,11 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
                 callback=self._listener(show),
             ):  # fmt: skip
                 n_moves += [result.n_iter for result in level.results]
-                # A level that ran out of time counts only if there is nothing better.
-                if level.is_complete or not levels:
-                    levels.append(level)
-                ended_by = max((r.stop_reason for r in level.results), key=STOP_REASONS.index)
+                levels.append(level)
         last = levels[-1]
+        ended_by = max((r.stop_reason for r in last.results), key=STOP_REASONS.index)
+        if last.record.level > self.stop_level:
+            ended_by = "max_time"
         if last.partition is None:
             results = [
                 self._polish(kernel, problem.X, task, result)
@@ -248,9 +256,7 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
 
     def _plan(self, n: int, is_warm: bool) -> Plan:
         whole_at_once = is_warm and self.stop_level == 0
-        n_levels = 0 if whole_at_once else self.n_levels
-        while n_levels > self.stop_level and n < MIN_POINTS * self.n_clusters**n_levels:
-            n_levels -= 1
+        n_levels = 0 if whole_at_once else self._count_levels(n)
         return Plan(
             n_clusters=self.n_clusters,
             n_levels=n_levels,
@@ -261,6 +267,16 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
             n_jobs=self.n_jobs,
             seed=draw_seed(self.random_state),
         )
+
+    def _count_levels(self, n: int) -> int:
+        """The lowest level whose clusters have points enough, but not above the one to stop at."""
+        deepest, n_points = 0, MIN_POINTS * self.n_clusters
+        while deepest < self.n_levels and n_points <= n:
+            # Clusters that do not become smaller never have too few.
+            if self.n_clusters == 1:
+                return self.n_levels
+            deepest, n_points = deepest + 1, n_points * self.n_clusters
+        return max(deepest, self.stop_level)
 
     def _listener(
         self, show: Callable[[LevelProgress], object] | None
@@ -293,6 +309,19 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         self.support_clusters_ = self._parts.clusters
         self.cluster_intercepts_ = self._parts.intercept
         self._stages = [make_model(p, self.combine) for p in parts] if self.keep_levels else None
+
+    def _advise_late(self) -> str:
+        kept = self.levels_[-1]
+        goal = "the optimum" if self.stop_level == 0 else f"level {self.stop_level}"
+        which = f"level {kept.level} of {kept.n_clusters:,} clusters"
+        if kept.level == 0:
+            return f"allow more time for {goal}"
+        if kept.is_complete:
+            return f"the model is that of {which}; allow more time for {goal}"
+        return (
+            f"the model is that of {which}, which is the lowest and not finished; allow more time, "
+            "or more clusters that are solved sooner (n_clusters, n_levels)"
+        )
 
     def restore_model(self) -> None:
         """Make the predictor from the fitted attributes."""

@@ -58,8 +58,14 @@ MAX_RESTS = 5
 #: Matrix entries one compiled call may visit, a fraction of a second: Ctrl-C and the time limit are
 #: attended to between calls.
 CALL_ENTRIES = 300_000_000
+#: Kernel values computed for a gradient between two looks at the clock, in columns enough for tiles.
+GRADIENT_ENTRIES, GRADIENT_COLUMNS = 50_000_000, 2048
 #: Pair moves per member after which a round ends in any case.
 ROUND_MOVES = 1000
+
+
+class _OutOfTimeError(Exception):
+    """Time is up, and a solution that is not finished is of no use."""
 
 
 def solve_box_qp(
@@ -114,13 +120,21 @@ def solve_box_qp(
     callback : callable, optional
         Called with a `Progress` after every round.
     """
+    began = time.perf_counter()
     state = _State(gram, y, upper, intercept, limits, start, refine, seed)
-    reason = _descend(state, limits, callback)
+    if limits.all_or_nothing and limits.max_time is not None:
+        state.give_up_at = began + limits.max_time
+    try:
+        state.refresh(state.active)
+        reason = _descend(state, began, limits, callback)
+    except _OutOfTimeError:
+        reason = "max_time"
     return state.result(reason)
 
 
-def _descend(state: "_State", limits: Limits, callback: Callable[[Progress], object] | None) -> str:
-    began = time.perf_counter()
+def _descend(
+    state: "_State", began: float, limits: Limits, callback: Callable[[Progress], object] | None
+) -> str:
     pace = Pace()
     while True:
         violation = state.measure()
@@ -141,7 +155,8 @@ def _descend(state: "_State", limits: Limits, callback: Callable[[Progress], obj
             callback(state.progress(seconds))
         stop = limit_reached(state.n_iter, seconds, limits)
         if stop:
-            state.finish_early()
+            if not (stop == "max_time" and limits.all_or_nothing):
+                state.finish_early()
             return stop
 
 
@@ -167,6 +182,7 @@ class _State:
         self.working = WorkingMatrix(gram, limits.cache_bytes)
         self.n_iter = 0
         self.rests_left = MAX_RESTS
+        self.give_up_at = np.inf
         self.gradient = -y
         self.order = _sample_order(y, seed)
         self.first_sample = min(max(self.n // 4, MIN_SAMPLE), MAX_SAMPLE)
@@ -183,7 +199,6 @@ class _State:
             self.order = np.concatenate([support, np.setdiff1d(self.active, support)])
             self.active, self.n_seen = support, len(support)
             self.sample_tol = max(limits.tol, REFINE_TOL)
-        self._refresh(self.active)
 
     @property
     def sees_all(self) -> bool:
@@ -212,9 +227,15 @@ class _State:
         stale = np.ones(self.n, bool)
         stale[self.order[self.n_seen :]] = False
         stale[self.active] = False
-        self._refresh(np.flatnonzero(stale))
+        self.refresh(np.flatnonzero(stale))
         stale[self.active] = True
         self.active = np.flatnonzero(stale)
+
+    def refresh(self, stale: Index) -> None:
+        """Compute the gradient of some points afresh."""
+        support = np.flatnonzero(self.coef)
+        self.gradient[stale] = -self.y[stale]
+        self._add_products(stale, support, self.coef[support])
 
     def improve(self, spare_moves: float, deadline: float | None) -> float:
         """One round: choose the working set, optimise on it, bring the gradient up to date.
@@ -327,16 +348,17 @@ class _State:
         self.working.accumulate(moved, change, gradient)
         self.gradient[members] = gradient
         others = self.active[~self._mark(members)[self.active]]
-        gradient = self.gradient[others]
-        self.gram.accumulate(others, members[moved], change, gradient)
-        self.gradient[others] = gradient
+        self._add_products(others, members[moved], change)
 
-    def _refresh(self, stale: Index) -> None:
-        """Compute the gradient of some points afresh."""
-        support = np.flatnonzero(self.coef)
-        gradient = -self.y[stale]
-        self.gram.accumulate(stale, support, self.coef[support], gradient)
-        self.gradient[stale] = gradient
+    def _add_products(self, rows: Index, cols: Index, coef: FloatArray) -> None:
+        """Add ``K[rows, cols] @ coef`` to the gradient of ``rows``, with looks at the clock."""
+        gradient = self.gradient[rows]
+        step = max(GRADIENT_COLUMNS, GRADIENT_ENTRIES // max(len(rows), 1))
+        for at in range(0, len(cols), step):
+            if time.perf_counter() > self.give_up_at:
+                raise _OutOfTimeError
+            self.gram.accumulate(rows, cols[at : at + step], coef[at : at + step], gradient)
+        self.gradient[rows] = gradient
 
     def _mark(self, index: Index) -> BoolArray:
         mask = np.zeros(self.n, bool)

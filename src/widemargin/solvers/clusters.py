@@ -1,26 +1,32 @@
 """Clusters solved one by one or side by side: in threads, in processes, or on other machines."""
 
+import os
+import pickle
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from queue import SimpleQueue
 from threading import Event
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
-from joblib.parallel import ThreadingBackend, get_active_backend
+from joblib.parallel import SequentialBackend, ThreadingBackend, get_active_backend
 
 from widemargin.kernels import Index, Kernel, Precomputed
 from widemargin.memory import Buffers
-from widemargin.parallel import open_workers, single_blas
+from widemargin.parallel import count_threads, open_workers, single_blas
 from widemargin.solvers.many import SolveInterruptedError, Task, solve_tasks
 from widemargin.solvers.optimum import FloatArray, Limits, Progress, Result
 
 #: Jobs made ahead for each thread: enough that none waits, few because each holds a copy of its data.
 AHEAD = 3
+#: Seconds that a Dask cluster may be without workers, which may be starting again; and between looks.
+NO_WORKER_SECONDS, LOOK_SECONDS = 60.0, 1.0
 
 
 @dataclass(frozen=True)
@@ -60,15 +66,20 @@ def run_jobs(
     # Threads that would wait for the largest cluster share its work instead.
     work = np.square(sizes, dtype=np.float64)
     is_uneven = in_threads and work.max() > work.sum() / n_workers
+    n_threads = count_local_threads(n_jobs)
     if n_workers == 1 or len(sizes) < 2 * n_workers or is_uneven:
         for job in jobs:
-            yield solve_job(job, cache_bytes, n_workers, buffers)
+            yield solve_job(job, cache_bytes, n_threads, buffers)
         return
     share = cache_bytes // n_workers
     if in_threads:
         yield from _run_in_threads(jobs, n_workers, share)
+    elif type(backend).__name__ == "DaskDistributedBackend":
+        yield from _run_on_dask(jobs, backend, n_workers, share)
     else:
-        parallel = Parallel(n_jobs=n_workers, return_as="generator")
+        # Not all backends can give results before the last one is there.
+        at_once = "generator" if backend.supports_return_generator else "list"
+        parallel = Parallel(n_jobs=n_workers, return_as=at_once)
         yield from parallel(delayed(solve_job)(job, share, 1) for job in jobs)
 
 
@@ -108,12 +119,76 @@ def _run_in_threads(
                 future.cancel()
 
 
+def _run_on_dask(
+    jobs: Iterator[Job], backend: Any, n_workers: int, cache_bytes: int
+) -> Iterator[list[Result]]:
+    """Results in the order of the jobs, from the Dask client of one of joblib's backends.
+
+    Not through joblib: it does not hear of a job that ends by an error outside of the job's own code,
+    such as a worker that died or a module that workers do not have, and would wait for ever.
+    """
+    # Whoever has such a backend has these.
+    import cloudpickle
+    import dask
+
+    def solve_cluster(call: bytes) -> list[Result]:
+        return pickle.loads(call)()
+
+    client, running = backend.client, deque[Any]()
+    options = {"pure": False} | backend.submit_kwargs
+    # Within a task of Dask's, as in a grid search on the cluster, waiting must not take up a worker.
+    with backend.retrieval_context():
+        try:
+            for job in jobs:
+                call = cloudpickle.dumps(partial(solve_job, job, cache_bytes, 1))
+                # A job travels with its data, so that another worker can take it up.
+                with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
+                    # Read in the task: a message that a worker cannot read takes the worker down.
+                    running.append(client.submit(solve_cluster, call, **options))
+                if len(running) == AHEAD * n_workers:
+                    yield _await_result(running.popleft(), backend)
+            while running:
+                yield _await_result(running.popleft(), backend)
+        finally:
+            client.cancel(list(running))
+
+
+def _await_result(future: Any, backend: Any) -> list[Result]:
+    """What a job on Dask found; an error when there is nobody left to solve it."""
+    from distributed import wait
+
+    patience = max(backend.wait_for_workers_timeout or 0.0, NO_WORKER_SECONDS)
+    last_seen = time.monotonic()
+    while not future.done():
+        with suppress(TimeoutError):
+            wait(future, timeout=LOOK_SECONDS)
+        if backend.client.ncores():
+            last_seen = time.monotonic()
+        elif time.monotonic() - last_seen > patience:
+            raise RuntimeError(
+                f"the Dask cluster has had no worker for {patience:g} s: all have died or were "
+                "closed; look at their logs"
+            )
+    return future.result()
+
+
 def _count_workers(n_jobs: int | None) -> int:
-    """Jobs at a time: as joblib is configured, else all cores."""
-    configured = int(effective_n_jobs(n_jobs))
-    if n_jobs is None and configured == 1:
-        return int(effective_n_jobs(-1))
-    return configured
+    """Jobs at a time: as joblib is configured, else as many as threads.
+
+    Within a job of joblib's other jobs have the cores, but for those that ``OMP_NUM_THREADS`` names.
+    """
+    backend, configured = get_active_backend()
+    if n_jobs is not None or configured is not None:
+        return int(effective_n_jobs(n_jobs))
+    is_inside = backend.nesting_level and "OMP_NUM_THREADS" not in os.environ
+    return int(backend.effective_n_jobs(1 if is_inside else count_threads(None)))
+
+
+def count_local_threads(n_jobs: int | None) -> int:
+    """Threads for what this process does alone: those of the jobs, if jobs are threads."""
+    backend, _ = get_active_backend(prefer="threads")
+    is_local = isinstance(backend, ThreadingBackend | SequentialBackend)
+    return _count_workers(n_jobs) if is_local else count_threads(n_jobs)
 
 
 def solve_job(

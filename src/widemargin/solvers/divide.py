@@ -16,7 +16,13 @@ from numpy.typing import NDArray
 from widemargin.kernels import Index, Kernel, Points
 from widemargin.memory import Buffers
 from widemargin.parallel import open_workers
-from widemargin.solvers.clusters import Job, limit_time, run_jobs, take_points
+from widemargin.solvers.clusters import (
+    Job,
+    count_local_threads,
+    limit_time,
+    run_jobs,
+    take_points,
+)
 from widemargin.solvers.many import Task, solve_tasks
 from widemargin.solvers.optimum import FloatArray, Limits, Progress, Result
 from widemargin.solvers.partition import Partition, divide_points, split_by_group
@@ -55,6 +61,8 @@ class LevelRecord:
         problems: what this level minimises.
     clustering_seconds, solving_seconds : float
         Time to divide the points and to solve the clusters; at level 0, to refine and to solve.
+    is_complete : bool
+        False when time ran out: some clusters are far from their optimum.
     """
 
     level: int
@@ -64,6 +72,7 @@ class LevelRecord:
     objective: float
     clustering_seconds: float
     solving_seconds: float
+    is_complete: bool = True
 
 
 @dataclass(frozen=True)
@@ -71,7 +80,10 @@ class LevelProgress:
     """What a callback is told while a level is being solved.
 
     ``seconds_left`` is for this level: the time so far, in proportion to what remains; None where
-    nothing is known yet. The whole problem (level 0) has one cluster and reports every round.
+    nothing is known yet. The whole problem (level 0) has one cluster and reports every round, with
+    the ``violation`` of the optimality conditions, and once more when it is solved. ``objective`` is
+    that of the clusters solved so far. ``n_support`` counts points once, in however many binary
+    problems they are; during the rounds of several problems it is that of the level below.
     """
 
     level: int
@@ -81,6 +93,7 @@ class LevelProgress:
     objective: float
     seconds: float
     seconds_left: float | None
+    violation: float | None = None
 
 
 @dataclass(frozen=True)
@@ -100,8 +113,6 @@ class Level:
         mean over clusters, weighted by their points.
     intercepts : ndarray of shape (n_clusters, n_problems)
         Intercept of each cluster.
-    is_complete : bool
-        False when time ran out.
     """
 
     record: LevelRecord
@@ -109,7 +120,6 @@ class Level:
     clusters: NDArray[np.int32]
     results: list[Result]
     intercepts: FloatArray
-    is_complete: bool
 
 
 Listener = Callable[[LevelProgress], object]
@@ -126,7 +136,9 @@ def solve_levels(
     limits: Limits,
     callback: Listener | None = None,
 ) -> Iterator[Level]:
-    """Solutions from the lowest level up to ``plan.stop_level``.
+    """Solutions from the lowest level up to ``plan.stop_level``, or to the last that is in time.
+
+    The lowest comes in any case: a poor model is better than none.
 
     Parameters
     ----------
@@ -164,14 +176,20 @@ def solve_levels(
         seconds = time.perf_counter() - start
         report = _Reporter(number, partition.n_clusters, began, callback)
         level = fit.solve_clusters(tasks, partition, clusters, seconds, report)
-        yield level
-        if not level.is_complete:
+        if level is None:
             return
+        yield level
+        if fit.is_late():
+            return
+        fit = replace(fit, limits=replace(limits, all_or_nothing=True))
         tasks = [replace(t, start=r.coef) for t, r in zip(tasks, level.results, strict=True)]
         if plan.adaptive and level.record.n_support > 0:
-            candidates = _support(tasks, level.results, len(points))
+            candidates = _support(tasks, [r.coef for r in level.results], len(points))
     if plan.stop_level == 0:
-        yield fit.solve_whole(tasks, _Reporter(0, 1, began, callback))
+        report = _Reporter(0, 1, began, callback)
+        level = fit.solve_whole(tasks, report)
+        if level is not None:
+            yield level
 
 
 @dataclass(frozen=True)
@@ -187,15 +205,20 @@ class _Fit:
     deadline: float | None
     buffers: Buffers
 
+    def is_late(self) -> bool:
+        """Whether the time is up."""
+        return self.deadline is not None and time.time() >= self.deadline
+
     def divide(
         self, number: int, candidates: Index, rng: np.random.Generator
     ) -> tuple[Partition, NDArray[np.int32]]:
         """Clusters of a level."""
-        n_clusters = min(self.plan.n_clusters**number, len(self.points))
-        with open_workers(self.plan.n_jobs) as workers:
+        # No power beyond the number of points there can be: it might take for ever.
+        n_clusters = min(self.plan.n_clusters ** min(number, 64), len(self.points))
+        with open_workers(count_local_threads(self.plan.n_jobs)) as workers:
             return divide_points(
                 self.kernel, self.points, n_clusters, candidates, self.plan.sample_size, rng,
-                workers,
+                workers, self.limits.cache_bytes,
             )  # fmt: skip
 
     def solve_clusters(
@@ -205,57 +228,72 @@ class _Fit:
         clusters: NDArray[np.int32],
         clustering_seconds: float,
         report: "_Reporter",
-    ) -> Level:
-        """Solve every cluster and glue the solutions."""
+    ) -> Level | None:
+        """Solve every cluster and glue the solutions; None if there is a better level in time."""
         start = time.perf_counter()
         members = split_by_group(clusters, partition.n_clusters)
         places = [split_by_group(clusters[task.index], len(members)) for task in tasks]
         sizes = np.array([len(rows) for rows in members])
         coefs = [np.zeros(len(task.y)) for task in tasks]
+        used = np.zeros(len(clusters), bool)
         solved: list[list[Result]] = []
         jobs = self._make_jobs(tasks, members, places)
         for results in run_jobs(
             jobs, sizes, self.plan.n_jobs, self.limits.cache_bytes, self.buffers
         ):
-            for coef, where, result in zip(coefs, places, results, strict=True):
-                coef[where[len(solved)]] = result.coef
+            for task, coef, where, result in zip(tasks, coefs, places, results, strict=True):
+                at = where[len(solved)]
+                coef[at] = result.coef
+                used[task.index[at[result.coef != 0]]] = True
             solved.append(results)
-            report.finish_cluster(results)
+            if self.limits.all_or_nothing and not _in_time(results):
+                return None
+            report.finish_cluster(results, int(np.count_nonzero(used)))
         glued = [_glue(coef, [r[p] for r in solved], sizes) for p, coef in enumerate(coefs)]
         record = LevelRecord(
             level=report.level,
             n_clusters=len(members),
             largest_cluster=int(sizes.max()),
-            n_support=len(_support(tasks, glued, len(clusters))),
+            n_support=int(np.count_nonzero(used)),
             objective=sum(r.objective for r in glued),
             clustering_seconds=clustering_seconds,
             solving_seconds=time.perf_counter() - start,
+            is_complete=_in_time(glued),
         )
         intercepts = np.array([[r.intercept for r in results] for results in solved])
-        return Level(record, partition, clusters, glued, intercepts, _in_time(glued))
+        return Level(record, partition, clusters, glued, intercepts)
 
-    def solve_whole(self, tasks: list[Task], report: "_Reporter") -> Level:
-        """Solve the whole problem, first on the support vectors of the level below."""
+    def solve_whole(self, tasks: list[Task], report: "_Reporter") -> Level | None:
+        """Solve the whole problem, first on the support vectors of the level below.
+
+        None if it took too long and there is a level below.
+        """
         start = time.perf_counter()
         n = len(self.points)
         tasks = [replace(task, refine=self.plan.refine) for task in tasks]
-        with open_workers(self.plan.n_jobs) as workers:
+        report.begin_whole(tasks, n)
+        with open_workers(count_local_threads(self.plan.n_jobs)) as workers:
             results = solve_tasks(
                 self.kernel, self.points, tasks, workers, intercept=self.intercept,
                 limits=limit_time(self.limits, self.deadline), seed=self.plan.seed,
                 callback=report.finish_round, buffers=self.buffers,
             )  # fmt: skip
+        if self.limits.all_or_nothing and not _in_time(results):
+            return None
+        n_support = len(_support(tasks, [result.coef for result in results], n))
+        report.finish_cluster(results, n_support)
         record = LevelRecord(
             level=0,
             n_clusters=1,
             largest_cluster=n,
-            n_support=len(_support(tasks, results, n)),
+            n_support=n_support,
             objective=sum(r.objective for r in results),
             clustering_seconds=0.0,
             solving_seconds=time.perf_counter() - start,
+            is_complete=_in_time(results),
         )
         intercepts = np.array([[r.intercept for r in results]])
-        return Level(record, None, np.zeros(n, np.int32), results, intercepts, _in_time(results))
+        return Level(record, None, np.zeros(n, np.int32), results, intercepts)
 
     def _make_jobs(
         self, tasks: list[Task], members: list[Index], places: list[list[Index]]
@@ -288,18 +326,28 @@ class _Reporter:
         self.level, self.n_clusters, self.callback = level, n_clusters, callback
         self.began, self.level_began = began, time.time()
         self.n_done = self.n_support = 0
+        self.n_problems = 1
         self.objective = 0.0
+        self.violation: float | None = None
 
-    def finish_cluster(self, results: list[Result]) -> None:
-        """Take note of a solved cluster."""
+    def finish_cluster(self, results: list[Result], n_support: int) -> None:
+        """Take note of a solved cluster, and of the support vectors of all so far."""
         self.n_done += 1
-        self.n_support += int(sum(np.count_nonzero(r.coef) for r in results))
+        self.n_support, self.violation = n_support, None
         self.objective += sum(r.objective for r in results)
         self._tell()
 
+    def begin_whole(self, tasks: list[Task], n: int) -> None:
+        """Take note of the support vectors of the level below, if there is one."""
+        self.n_problems = len(tasks)
+        starts = [np.zeros(len(t.y)) if t.start is None else t.start for t in tasks]
+        self.n_support = len(_support(tasks, starts, n))
+
     def finish_round(self, _: int, progress: Progress) -> None:
         """Take note of a round on the whole problem."""
-        self.n_support = progress.n_support
+        if self.n_problems == 1:
+            self.n_support = progress.n_support
+        self.violation = progress.violation
         self._tell()
 
     def _tell(self) -> None:
@@ -318,6 +366,7 @@ class _Reporter:
                 objective=self.objective,
                 seconds=now - self.began,
                 seconds_left=left,
+                violation=self.violation,
             )
         )
 
@@ -342,9 +391,9 @@ def _glue(coef: FloatArray, results: list[Result], sizes: Index) -> Result:
     )
 
 
-def _support(tasks: list[Task], results: list[Result], n: int) -> Index:
+def _support(tasks: list[Task], coefs: list[FloatArray], n: int) -> Index:
     """Points that are support vectors of any problem."""
     used = np.zeros(n, bool)
-    for task, result in zip(tasks, results, strict=True):
-        used[task.index[result.coef != 0]] = True
+    for task, coef in zip(tasks, coefs, strict=True):
+        used[task.index[coef != 0]] = True
     return np.flatnonzero(used)

@@ -28,19 +28,20 @@ class Gram:
     """Kernel matrix of one problem, computed wherever it is asked for and never held whole.
 
     The problem's points are some of all prepared points: indices given to the methods count from
-    zero within the problem, and ``index`` says which points they are.
+    zero within the problem, and ``index`` says which points they are. ``diag`` is the diagonal for
+    all points, if it is known.
     """
 
     def __init__(
         self, kernel: Kernel, points: Points, workers: Workers, index: Index | None = None,
-        buffers: Buffers | None = None,
+        buffers: Buffers | None = None, diag: FloatArray | None = None,
     ) -> None:  # fmt: skip
         self.kernel = kernel
         self.points = points
         self.workers = workers
         self.buffers = Buffers() if buffers is None else buffers
         self.index = np.arange(len(points)) if index is None else index
-        self.diag = kernel.diag(points)[self.index]
+        self.diag = (kernel.diag(points) if diag is None else diag)[self.index]
         self._whole: NDArray[np.float32] | None = None
 
     def __len__(self) -> int:
@@ -81,9 +82,9 @@ class CachedGram(Gram):
 
     def __init__(
         self, kernel: Kernel, points: Points, workers: Workers, max_bytes: int,
-        index: Index | None = None, buffers: Buffers | None = None,
+        index: Index | None = None, buffers: Buffers | None = None, diag: FloatArray | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(kernel, points, workers, index, buffers)
+        super().__init__(kernel, points, workers, index, buffers, diag)
         n = len(self)
         capacity = int(min(n, max(1, max_bytes // (4 * n))))
         self._store = self.buffers.take("rows", capacity, n)
@@ -156,13 +157,15 @@ def make_grams(
     """
     n = len(points)
     buffers = Buffers() if buffers is None else buffers
+    # Once for all: a callable kernel may be slow.
+    diag = kernel.diag(points)
     shared = None
     if len(indices) > 1 and all(len(index) == n for index in indices):
-        shared = CachedGram(kernel, points, workers, max_bytes)
+        shared = CachedGram(kernel, points, workers, max_bytes, diag=diag)
     for index in indices:
         if shared is not None:
             yield shared
         elif points.entries_per_row >= CACHE_ENTRIES:
-            yield CachedGram(kernel, points, workers, max_bytes, index, buffers)
+            yield CachedGram(kernel, points, workers, max_bytes, index, buffers, diag)
         else:
-            yield Gram(kernel, points, workers, index, buffers)
+            yield Gram(kernel, points, workers, index, buffers, diag)

@@ -64,12 +64,17 @@ class Progress:
 
 @dataclass(frozen=True)
 class Limits:
-    """When to stop, and how much memory the working matrix may take."""
+    """When to stop, and how much memory the working matrix may take.
+
+    ``all_or_nothing`` says that a solution which is not finished in time is of no use, so that no
+    more time is spent on bringing it in order: all but ``stop_reason`` is then meaningless.
+    """
 
     tol: float = 1e-3
     max_iter: int = -1
     max_time: float | None = None
     cache_bytes: int = 1 << 30
+    all_or_nothing: bool = False
 
     def after(self, seconds: float) -> "Limits":
         """The same with so much less time."""

@@ -1,6 +1,7 @@
 """Two-step kernel k-means: clusters of a few sampled points, then the nearest for every point."""
 
 from dataclasses import dataclass, replace
+from math import isqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,6 +128,7 @@ def divide_points(
     sample_size: int,
     rng: np.random.Generator,
     workers: Workers,
+    max_bytes: int,
 ) -> tuple[Partition, NDArray[np.int32]]:
     """Divide all points into about ``n_clusters`` clusters.
 
@@ -145,6 +147,8 @@ def divide_points(
         Source of randomness.
     workers : Workers
         Threads.
+    max_bytes : int
+        Memory: fewer points are sampled if their kernel matrix would take more than half of it.
 
     Returns
     -------
@@ -155,7 +159,10 @@ def divide_points(
     """
     share = len(points) / n_clusters
     per_cluster = sample_size / n_clusters
-    divider = _Divider(kernel, points, kernel.narrow(points), share, per_cluster, rng, workers)
+    max_sample = max(1, isqrt(max_bytes // 8))
+    divider = _Divider(
+        kernel, points, kernel.narrow(points), share, per_cluster, max_sample, rng, workers
+    )
     return divider.divide(np.arange(len(points)), n_clusters, candidates, 0)
 
 
@@ -168,6 +175,7 @@ class _Divider:
     narrowed: Points
     share: float
     samples: float
+    max_sample: int
     rng: np.random.Generator
     workers: Workers
 
@@ -202,7 +210,7 @@ class _Divider:
     def _sample_groups(self, n_clusters: int, candidates: Index) -> Partition:
         """Kernel k-means on sampled candidates."""
         sample = candidates
-        sample_size = max(round(self.samples * n_clusters), n_clusters)
+        sample_size = min(max(round(self.samples * n_clusters), n_clusters), self.max_sample)
         if len(candidates) > sample_size:
             sample = np.sort(self.rng.choice(candidates, sample_size, replace=False))
         K = np.empty((len(sample), len(sample)), np.float32)
@@ -228,7 +236,7 @@ def _describe(K: NDArray[np.float32], sample: Index, groups: Index, on_sphere: b
     """The partition that belongs to groups ``0 .. n_groups - 1`` of sampled points."""
     n_groups = int(groups.max()) + 1
     sums, sizes = np.empty((n_groups, len(K))), np.empty(n_groups, np.int64)
-    add_by_group(K.astype(np.float64), groups, sums, sizes)
+    add_by_group(K, groups, sums, sizes)
     own = sums[groups, np.arange(len(K))]
     squared_norms = np.bincount(groups, own, n_groups) / sizes**2
     order = np.argsort(groups, kind="stable")
