@@ -513,3 +513,19 @@ def test_no_warnings_on_an_ordinary_fit(moons):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         DCSVC(**{**EARLY, "stop_level": 0}).fit(*moons)
+
+
+@pytest.mark.parametrize("noise", [0.0, 3.0], ids=["easy", "hard"])
+def test_easy_problems_are_not_divided_on_the_way_to_the_optimum(noise, monkeypatch):
+    monkeypatch.setattr("widemargin.estimators.dc_svc.PROBED_POINTS", 1000)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1200, 3))
+    y = X[:, 0] + noise * rng.normal(size=1200) > 0
+    options = {"gamma": 0.5, "n_levels": 2, "tol": 1e-4}
+    model = DCSVC(**options).fit(X, y)
+    assert [r.level for r in model.levels_] == ([0] if noise == 0.0 else [2, 1, 0])
+    # Who asks for the levels gets them.
+    kept = DCSVC(**options, keep_levels=True).fit(X, y)
+    assert [r.level for r in kept.levels_] == [2, 1, 0]
+    assert_allclose(model.objective_, kept.objective_, rtol=1e-5)
+    assert DCSVC(**options, stop_level=1).fit(X, y).level_ == 1

@@ -40,7 +40,7 @@ def levels_of(X, y, kernel, *, C=2.0, intercept=False, plan=PLAN, tol=1e-5, call
     task = Task(np.arange(len(y)), y, np.full(len(y), C))
     return list(
         solve_levels(
-            X, kernel, kernel.prepare(X), [task], plan, intercept=intercept,
+            kernel, kernel.prepare(X), [task], plan, intercept=intercept,
             limits=Limits(tol=tol, **more), callback=callback,
         )
     )  # fmt: skip
@@ -169,7 +169,7 @@ def test_multiclass_tasks_share_partitions_and_miss_classes():
     kernel = RBF(0.1)
     plan = with_plan(n_levels=1, stop_level=1)
     (level,) = solve_levels(
-        X, kernel, kernel.prepare(X), tasks, plan, intercept=False, limits=Limits(tol=1e-4)
+        kernel, kernel.prepare(X), tasks, plan, intercept=False, limits=Limits(tol=1e-4)
     )
     assert len(level.results) == 3
     for task, result in zip(tasks, level.results, strict=True):
@@ -288,7 +288,7 @@ def test_callback_counts_points_of_several_problems_once():
     kernel, heard = RBF(1.0), []
     levels = list(
         solve_levels(
-            X, kernel, kernel.prepare(X), tasks, PLAN, intercept=False, limits=Limits(),
+            kernel, kernel.prepare(X), tasks, PLAN, intercept=False, limits=Limits(),
             callback=heard.append,
         )
     )  # fmt: skip

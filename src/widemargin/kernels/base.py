@@ -105,6 +105,10 @@ class Kernel(ABC):
         """
         return points
 
+    def take(self, points: Points, rows: Index) -> Points:
+        """Some of the points, by themselves."""
+        return Points(points.values[rows], points.norms[rows], points.center)
+
     @abstractmethod
     def diag(self, points: Points) -> NDArray[np.float64]:
         """``k(x, x)`` for every point."""

@@ -35,6 +35,9 @@ class Precomputed(Kernel):
     def prepare(self, X: Any, like: Points | None = None) -> Points:
         return Points(np.ascontiguousarray(X), np.zeros(X.shape[0]))
 
+    def take(self, points: Points, rows: Index) -> Points:
+        return Points(points.values[np.ix_(rows, rows)], points.norms[rows])
+
     def diag(self, points: Points) -> NDArray[np.float64]:
         return np.asarray(points.values.diagonal(), np.float64)
 

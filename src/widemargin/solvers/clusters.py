@@ -17,7 +17,7 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import SequentialBackend, ThreadingBackend, get_active_backend
 
-from widemargin.kernels import Index, Kernel, Precomputed
+from widemargin.kernels import Index, Kernel, Points
 from widemargin.memory import Buffers
 from widemargin.parallel import count_threads, open_workers, single_blas
 from widemargin.solvers.many import SolveInterruptedError, Task, solve_tasks
@@ -34,7 +34,7 @@ class Job:
     """One cluster, with all that is needed to solve it elsewhere."""
 
     kernel: Kernel
-    X: Any
+    points: Points
     tasks: list[Task]
     intercept: bool
     limits: Limits
@@ -207,7 +207,7 @@ def solve_job(
             solved = iter(
                 solve_tasks(
                     job.kernel,
-                    job.kernel.prepare(job.X),
+                    job.points,
                     open_tasks,
                     workers,
                     intercept=job.intercept,
@@ -241,11 +241,6 @@ def _known_result(y: FloatArray) -> Result:
         n_iter=0,
         stop_reason="converged",
     )
-
-
-def take_points(kernel: Kernel, X: Any, rows: Index) -> Any:
-    """Data of some points: rows, and columns too if they are a kernel matrix."""
-    return X[np.ix_(rows, rows)] if isinstance(kernel, Precomputed) else X[rows]
 
 
 def limit_time(limits: Limits, deadline: float | None) -> Limits:

@@ -8,7 +8,6 @@ between clusters (Lemma 1).
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +20,6 @@ from widemargin.solvers.clusters import (
     count_local_threads,
     limit_time,
     run_jobs,
-    take_points,
 )
 from widemargin.solvers.many import Task, solve_tasks
 from widemargin.solvers.optimum import FloatArray, Limits, Progress, Result
@@ -126,7 +124,6 @@ Listener = Callable[[LevelProgress], object]
 
 
 def solve_levels(
-    X: Any,
     kernel: Kernel,
     points: Points,
     tasks: list[Task],
@@ -142,10 +139,8 @@ def solve_levels(
 
     Parameters
     ----------
-    X : ndarray or csr_matrix
-        Training data; the kernel matrix if it is precomputed.
     kernel, points
-        The kernel and all rows of ``X`` prepared for it.
+        The kernel and all training rows prepared for it.
     tasks : list of Task
         The binary problems; they share the partitions.
     plan : Plan
@@ -159,7 +154,6 @@ def solve_levels(
     """
     began = time.time()
     fit = _Fit(
-        X=X,
         kernel=kernel,
         points=points,
         plan=plan,
@@ -196,7 +190,6 @@ def solve_levels(
 class _Fit:
     """What stays the same from level to level."""
 
-    X: Any
     kernel: Kernel
     points: Points
     plan: Plan
@@ -312,7 +305,7 @@ class _Fit:
                 for task, where in zip(tasks, places, strict=True)
             ]
             yield Job(
-                self.kernel, take_points(self.kernel, self.X, rows), inside, self.intercept,
+                self.kernel, self.kernel.take(self.points, rows), inside, self.intercept,
                 self.limits, self.deadline, self.plan.seed,
             )  # fmt: skip
 
