@@ -146,6 +146,31 @@ def test_divergence_is_reported_and_the_best_kept():
     assert spread < 10 * model.violation_
 
 
+@pytest.mark.parametrize("C", [1e2, 1e6])
+def test_divergence_of_stochastic_descent_is_reported_and_the_best_kept(C):
+    rng = np.random.default_rng(0)
+    X = rng.random((400, 30)) ** 8
+    y = (X[:, 0] > X[:, 1]).astype(int)
+    model = PowerMeanSVC(
+        C=C, n_anchors=5, anchors=np.linspace(0.99, 1.0, 5), loss="squared_hinge", solver="sgd",
+        random_state=0,
+    )  # fmt: skip
+    with pytest.warns(ConvergenceWarning, match="diverged, and the best of its solutions is kept"):
+        model.fit(X, y)
+    assert model.stop_reason_ == "diverged"
+    assert np.abs(model.decision_function(X)).max() < 20
+    assert 0 < model.violation_ < 5
+
+
+def test_long_first_steps_are_no_divergence():
+    """With a large C the loss is huge at first, and falls."""
+    X = np.random.default_rng(0).random((200, 20))
+    model = PowerMeanSVC(C=1e4, solver="sgd", max_iter=50, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="max_iter=50 passes"):
+        model.fit(X, np.arange(200) % 2)
+    assert model.stop_reason_ == "max_iter"
+
+
 @pytest.mark.parametrize(
     ("params", "message"),
     [

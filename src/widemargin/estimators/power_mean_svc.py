@@ -108,7 +108,8 @@ class PowerMeanSVC(StochasticClassifier):
     stop_reason_ : str
         ``"converged"``, ``"max_iter"``, as after `partial_fit`, ``"max_time"`` or ``"diverged"``.
     violation_ : float
-        Largest spread of projected gradients in the last pass of `fit`.
+        Largest spread of projected gradients in the last pass of `fit`; of stochastic descent the
+        share by which it changed the coefficients, or if it diverged the mean loss of what is kept.
 
     Notes
     -----

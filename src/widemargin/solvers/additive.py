@@ -29,7 +29,8 @@ from widemargin.solvers.coded_rows import (
 
 #: Classes that share a pass at most. Fixed, so that answers do not depend on the number of threads.
 CLASSES_AT_ONCE = 8
-#: An approximate descent has diverged when the violation is so many times the smallest it had.
+#: An approximate descent has diverged when the violation is so many times the smallest it had; a
+#: stochastic one, when the loss is.
 DIVERGED = 100.0
 #: Every so many passes all rows of an approximate descent take part, so that it can be judged.
 CHECK_PASSES = 10
