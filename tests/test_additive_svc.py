@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from sklearn.datasets import load_wine
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -426,6 +427,17 @@ def test_a_converged_problem_stays_so_without_passes_to_finish(digits):
         model.fit(X[:60], y[:60])
         assert model.stop_reason_ == "converged"
         assert model.violation_ <= 0.5
+
+
+def test_features_of_very_different_ranges_are_to_be_scaled(digits):
+    X, y = load_wine(return_X_y=True)
+    with pytest.warns(ConvergenceWarning, match='set scaling="max"'):
+        AdditiveSVC(random_state=0).fit(X, y)
+    assert AdditiveSVC(scaling="max", random_state=0).fit(X, y).stop_reason_ == "converged"
+    with pytest.warns(ConvergenceWarning, match="scale the features$"):
+        AdditiveSVC(scaling="max", max_iter=1).fit(X, y)
+    with pytest.warns(ConvergenceWarning, match="scale the features$"):
+        AdditiveSVC(max_iter=1).fit(*digits)
 
 
 def test_progress_is_shown(digits, capsys):
