@@ -7,7 +7,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from tests.reference import additive as reference
-from widemargin import AdditiveSVC, PowerMeanSVC
+from widemargin import AdditiveSVC, PowerMeanSVC, load, save
 
 ANCHORS = (0.01, 0.06, 0.75)
 
@@ -144,6 +144,33 @@ def test_divergence_is_reported_and_the_best_kept():
     alpha = model._warm_state[1][:, 0]
     spread = gradient[alpha > 0].max() - gradient[alpha < 1e4].min()
     assert spread < 10 * model.violation_
+
+
+@pytest.mark.parametrize("as_sparse", [False, True])
+@pytest.mark.parametrize("lut", [False, True])
+@pytest.mark.parametrize("unit", [1.0, 16.0])
+def test_values_beyond_the_range_count_as_its_end(digits, unit, lut, as_sparse, tmp_path):
+    X, y = digits
+    form = sparse.csr_matrix if as_sparse else np.asarray
+    model = PowerMeanSVC(C=0.1, lut=lut, random_state=0).fit(form(unit * X[:300]), y[:300])
+    assert model.unit_ == unit
+    end = model.decision_function(form(unit * np.ceil(X[300:320])))
+    save(model, tmp_path / "model.wm")
+    for m in (model, load(tmp_path / "model.wm")):
+        for factor in (10.0, 1e4):
+            far = form(factor * unit * np.ceil(X[300:320]))
+            assert_allclose(m.decision_function(far), end, rtol=1e-9)
+            assert_allclose(m.explain(far).sum(axis=2), end, rtol=1e-9)
+
+
+def test_later_pieces_beyond_the_range_count_as_its_end(digits):
+    X, y = digits
+    decisions = []
+    for factor in (1.0, 50.0):
+        model = PowerMeanSVC(C=0.1, random_state=0).partial_fit(X[:300], y[:300], np.arange(10))
+        model.partial_fit(factor * np.ceil(X[300:400]), y[300:400])
+        decisions.append(model.decision_function(X[400:500]))
+    assert_allclose(decisions[1], decisions[0], rtol=1e-9)
 
 
 @pytest.mark.parametrize("C", [1e2, 1e6])

@@ -116,8 +116,8 @@ class PowerMeanSVC(StochasticClassifier):
     The paper scales features to the unit interval. If some are larger, all are divided by the
     largest. A feature that is zero adds nothing to a decision, as in the kernel itself and in the
     sparse files of the paper; the regression alone would be worst there. Negative values are
-    refused, but centred data are moved (`origin_`); with ``lut=True`` values beyond the range count
-    as its end.
+    refused, but centred data are moved (`origin_`). Values above `unit_` count as `unit_`: beyond it
+    the regression has no anchors, and would grow without bound.
 
     Examples
     --------
@@ -270,6 +270,8 @@ class _Represented:
         self.n_anchors = len(anchors)
         if quantiser is None:
             codes, values = number_values(X)
+            # Later pieces may have larger values than the first.
+            values = np.minimum(values, unit)
         else:
             codes, values = quantiser.encode(X), quantiser.values(0)
         zero = int(np.searchsorted(values, 0.0))
