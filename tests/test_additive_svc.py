@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from sklearn.datasets import load_wine
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -19,6 +20,7 @@ from tests.reference import additive as reference
 from widemargin import LRSVC, AdditiveSVC, IntersectionSVC, KernelSVC, PowerMeanSVC
 from widemargin.kernels import PowerMean
 from widemargin.models import additive as models
+from widemargin.solvers import additive as solver
 
 TIGHT = {"tol": 1e-7, "max_iter": 50_000, "random_state": 0}
 
@@ -426,6 +428,77 @@ def test_stopping_early_warns(digits):
     assert model.stop_reason_ == "max_iter"
     with pytest.warns(ConvergenceWarning, match="max_time"):
         AdditiveSVC(C=10.0, tol=1e-9, max_time=1e-6).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        AdditiveSVC(random_state=0),
+        AdditiveSVC(kernel="intersection", random_state=0),
+        IntersectionSVC(random_state=0),
+        PowerMeanSVC(C=1.0, random_state=0),
+    ],
+    ids=["chi2", "intersection", "icd", "power-mean"],
+)
+def test_small_problems_are_no_more_work_than_larger_ones(monkeypatch, model):
+    """Up to 200 rows are solved further, as long as that is next to nothing."""
+    X, y = np.random.default_rng(0).random((201, 2000)), np.arange(201) % 4
+    sweep, work = solver.fast.sweep, []
+
+    def count(rows, order, *args):
+        coef = args[-4]
+        work.append(len(order) * len(coef))
+        sweep(rows, order, *args)
+
+    monkeypatch.setattr(solver.fast, "sweep", count)
+    totals = []
+    for n in (200, 201):
+        work.clear()
+        model.fit(X[:n], y[:n])
+        totals.append(sum(work))
+    assert totals[0] < max(2 * totals[1], 2 * 10**8)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        AdditiveSVC(),
+        IntersectionSVC(),
+        IntersectionSVC(multi_class="crammer_singer"),
+        PowerMeanSVC(),
+        LRSVC(),
+    ],
+    ids=["additive", "icd", "crammer-singer", "power-mean", "lr"],
+)
+@pytest.mark.parametrize("max_iter", [3, 30])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_passes_that_finish_small_problems_count(digits, model, max_iter):
+    X, y = digits
+    model.set_params(random_state=0, max_iter=1000).fit(X[:60], y[:60])
+    n_needed = np.max(model.n_iter_)
+    assert n_needed > max_iter
+    model.set_params(max_iter=max_iter).fit(X[:60], y[:60])
+    assert np.max(model.n_iter_) == max_iter
+
+
+def test_a_converged_problem_stays_so_without_passes_to_finish(digits):
+    X, y = digits
+    for multi_class in ("ovr", "crammer_singer"):
+        model = IntersectionSVC(multi_class=multi_class, random_state=0, tol=0.5, max_iter=25)
+        model.fit(X[:60], y[:60])
+        assert model.stop_reason_ == "converged"
+        assert model.violation_ <= 0.5
+
+
+def test_features_of_very_different_ranges_are_to_be_scaled(digits):
+    X, y = load_wine(return_X_y=True)
+    with pytest.warns(ConvergenceWarning, match='set scaling="max"'):
+        AdditiveSVC(random_state=0).fit(X, y)
+    assert AdditiveSVC(scaling="max", random_state=0).fit(X, y).stop_reason_ == "converged"
+    with pytest.warns(ConvergenceWarning, match="scale the features$"):
+        AdditiveSVC(scaling="max", max_iter=1).fit(X, y)
+    with pytest.warns(ConvergenceWarning, match="scale the features$"):
+        AdditiveSVC(max_iter=1).fit(*digits)
 
 
 def test_progress_is_shown(digits, capsys):

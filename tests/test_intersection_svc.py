@@ -1,5 +1,7 @@
 """IntersectionSVC against LIBLINEAR on the unary representation."""
 
+import warnings
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -143,6 +145,19 @@ def test_rows_of_zeros_do_not_keep_it_going(counts, multi_class, n_rows):
     assert model.stop_reason_ == "converged"
     rest = X.any(axis=1)
     assert model.score(X[rest], y[rest]) > 0.9
+
+
+@pytest.mark.parametrize("n_rows", [100, 200])
+def test_newton_steps_end_where_they_no_longer_help(digits, n_rows):
+    """Small problems are solved beyond ``tol``; that rounding ends this is no failure to converge."""
+    X, y = digits
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = IntersectionSVC(solver="primal").fit(X[:n_rows], y[:n_rows])
+    assert model.stop_reason_ == "converged"
+    assert np.max(model.n_iter_) < 50
+    dual = IntersectionSVC(random_state=0).fit(X[:n_rows], y[:n_rows])
+    assert_allclose(model.tables_, dual.tables_, rtol=0, atol=1e-9)
 
 
 def test_unseen_values_count_as_the_nearest_seen(counts):

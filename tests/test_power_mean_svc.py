@@ -7,7 +7,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from tests.reference import additive as reference
-from widemargin import AdditiveSVC, PowerMeanSVC
+from widemargin import AdditiveSVC, PowerMeanSVC, load, save
 
 ANCHORS = (0.01, 0.06, 0.75)
 
@@ -144,6 +144,58 @@ def test_divergence_is_reported_and_the_best_kept():
     alpha = model._warm_state[1][:, 0]
     spread = gradient[alpha > 0].max() - gradient[alpha < 1e4].min()
     assert spread < 10 * model.violation_
+
+
+@pytest.mark.parametrize("as_sparse", [False, True])
+@pytest.mark.parametrize("lut", [False, True])
+@pytest.mark.parametrize("unit", [1.0, 16.0])
+def test_values_beyond_the_range_count_as_its_end(digits, unit, lut, as_sparse, tmp_path):
+    X, y = digits
+    form = sparse.csr_matrix if as_sparse else np.asarray
+    model = PowerMeanSVC(C=0.1, lut=lut, random_state=0).fit(form(unit * X[:300]), y[:300])
+    assert model.unit_ == unit
+    end = model.decision_function(form(unit * np.ceil(X[300:320])))
+    save(model, tmp_path / "model.wm")
+    for m in (model, load(tmp_path / "model.wm")):
+        for factor in (10.0, 1e4):
+            far = form(factor * unit * np.ceil(X[300:320]))
+            assert_allclose(m.decision_function(far), end, rtol=1e-9)
+            assert_allclose(m.explain(far).sum(axis=2), end, rtol=1e-9)
+
+
+def test_later_pieces_beyond_the_range_count_as_its_end(digits):
+    X, y = digits
+    decisions = []
+    for factor in (1.0, 50.0):
+        model = PowerMeanSVC(C=0.1, random_state=0).partial_fit(X[:300], y[:300], np.arange(10))
+        model.partial_fit(factor * np.ceil(X[300:400]), y[300:400])
+        decisions.append(model.decision_function(X[400:500]))
+    assert_allclose(decisions[1], decisions[0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("C", [1e2, 1e6])
+def test_divergence_of_stochastic_descent_is_reported_and_the_best_kept(C):
+    rng = np.random.default_rng(0)
+    X = rng.random((400, 30)) ** 8
+    y = (X[:, 0] > X[:, 1]).astype(int)
+    model = PowerMeanSVC(
+        C=C, n_anchors=5, anchors=np.linspace(0.99, 1.0, 5), loss="squared_hinge", solver="sgd",
+        random_state=0,
+    )  # fmt: skip
+    with pytest.warns(ConvergenceWarning, match="diverged, and the best of its solutions is kept"):
+        model.fit(X, y)
+    assert model.stop_reason_ == "diverged"
+    assert np.abs(model.decision_function(X)).max() < 20
+    assert 0 < model.violation_ < 5
+
+
+def test_long_first_steps_are_no_divergence():
+    """With a large C the loss is huge at first, and falls."""
+    X = np.random.default_rng(0).random((200, 20))
+    model = PowerMeanSVC(C=1e4, solver="sgd", max_iter=50, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="max_iter=50 passes"):
+        model.fit(X, np.arange(200) % 2)
+    assert model.stop_reason_ == "max_iter"
 
 
 @pytest.mark.parametrize(

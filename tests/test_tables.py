@@ -20,7 +20,7 @@ from widemargin.tables.quantiser import (
 from widemargin.tables.regression import PAPER_ANCHORS, chebyshev_anchors, regression_tables
 from widemargin.tables.scalar import check_scalar_kernel, make_scalar_kernel
 from widemargin.tables.selection import find_quantile
-from widemargin.tables.spectral import MAX_LANDMARKS, spectral_table
+from widemargin.tables.spectral import EVEN_SHARE, MAX_LANDMARKS, spectral_table
 
 GRID = (np.arange(1000) + 0.5) / 1000
 
@@ -175,6 +175,28 @@ def test_many_bins_follow_from_fewer():
     table = spectral_table(kernel, grid, np.ones(3000), 12).table
     exact = kernel(grid[::37], grid[::37])
     assert_allclose(table[::37] @ table[::37].T, exact, atol=2e-6)
+
+
+@pytest.mark.parametrize("largest", [1000, 2000, 4000])
+def test_small_counts_are_exact_beside_large_ones(largest):
+    kernel = make_scalar_kernel("chi2")
+    numbers = np.arange(largest + 1.0)
+    counts = np.exp(-numbers / 3.0)
+    counts[0], counts[-1] = 0.0, 1e-6
+    table = spectral_table(kernel, numbers / largest, counts, None).table[:6] * largest**0.5
+    assert_allclose(table @ table.T, kernel(numbers[:6], numbers[:6]), rtol=0.01)
+
+
+@pytest.mark.parametrize("decay", [3.0, 300.0, np.inf])
+def test_what_a_table_leaves_out_is_told(decay):
+    """Of all bins, not of the landmarks alone."""
+    kernel = make_scalar_kernel("chi2")
+    grid = np.arange(4001) / 4000
+    counts = np.exp(-np.arange(4001) / decay)
+    spectrum = spectral_table(kernel, grid, counts, 8)
+    share = (1.0 - EVEN_SHARE) * counts / counts.sum() + EVEN_SHARE / len(grid)
+    lost = share @ (grid - np.square(spectrum.table).sum(axis=1)) / (share @ grid)
+    assert_allclose(spectrum.left_out, lost, rtol=1e-6, atol=1e-12)
 
 
 def test_frequent_bins_are_approximated_best():

@@ -241,7 +241,7 @@ def test_zeros_of_centred_data(tmp_path):
 def test_logarithms(digits, tmp_path):
     X, y = digits
     model = PowerMeanSVC().fit(X[:300], y[:300])
-    assert_float_same(model, X[300:500], tmp_path)
+    assert_float_same(model, np.vstack([X[300:500], 50.0 * X[500:520]]), tmp_path)
     with pytest.raises(ValueError, match="lut=True"):
         to_c(model, tmp_path / "model.c", dtype="int16")
 

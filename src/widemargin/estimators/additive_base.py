@@ -113,14 +113,18 @@ class LinearClassifier(RestClassifier):
         if self.warm_start:
             self._warm_state = (problem.labels, result.alpha)
 
+    def _advise_scaling(self) -> str:
+        """How to scale the features, which quickens the descent."""
+        return "scale the features"
+
     def _warn_unless_converged(self) -> None:
         advice = {
-            "max_iter": f"max_iter={self.max_iter} passes were made; raise it, lower C, or scale the "
-            "features",
+            "max_iter": f"max_iter={self.max_iter} passes were made; raise it, lower C, or "
+            f"{self._advise_scaling()}",
             "max_time": f"max_time={self.max_time} s has passed; allow more time for the optimum",
             "diverged": f"the approximate descent diverged, and the best of its solutions is kept "
-            f"(violation {self.violation_:.3g}); use more anchors, features between 0 and 1, or "
-            "AdditiveSVC, whose descent converges",
+            f"(violation {self.violation_:.3g}); lower C, use more anchors, features between 0 and 1, "
+            "or AdditiveSVC, whose descent converges",
         }.get(self.stop_reason_)
         if advice:
             warnings.warn(

@@ -23,6 +23,8 @@ from widemargin.validation import ANY_BLOCKS, check_choice, check_flag, check_in
 
 #: Rank beyond which the intersection kernel is better off with a value for each bin.
 BINS_RANK = 8
+#: The largest values of features differ widely if one is so many times another.
+WIDE_RANGES = 100.0
 
 
 class AdditiveSVC(StochasticClassifier):
@@ -287,6 +289,15 @@ class AdditiveSVC(StochasticClassifier):
         if rank is None and spectrum.rank > BINS_RANK and kernel.name == "intersection":
             spectrum = Spectrum(spectrum.table, 0, 0.0)
         self._table, self.rank_, self.left_out_ = spectrum.table, spectrum.rank, spectrum.left_out
+
+    def _advise_scaling(self) -> str:
+        largest = self.feature_ranges_[1] - self.origin_
+        least = largest.min(initial=np.inf, where=largest > 0)
+        # Other kernels refuse it.
+        is_possible = make_scalar_kernel(self.kernel, self.p).is_homogeneous
+        if self.scaling is None and is_possible and largest.max() > WIDE_RANGES * least:
+            return 'set scaling="max", since the ranges of the features differ widely'
+        return super()._advise_scaling()
 
     def _scales(self) -> NDArray[np.float64]:
         """Factor on the kernel of each feature."""

@@ -114,15 +114,16 @@ class PowerMeanSVC(StochasticClassifier):
     stop_reason_ : str
         ``"converged"``, ``"max_iter"``, as after `partial_fit`, ``"max_time"`` or ``"diverged"``.
     violation_ : float
-        Largest spread of projected gradients in the last pass of `fit`.
+        Largest spread of projected gradients in the last pass of `fit`; of stochastic descent the
+        share by which it changed the coefficients, or if it diverged the mean loss of what is kept.
 
     Notes
     -----
     The paper scales features to the unit interval. If some are larger, all are divided by the
     largest. A feature that is zero adds nothing to a decision, as in the kernel itself and in the
     sparse files of the paper; the regression alone would be worst there. Negative values are
-    refused, but centred data are moved (`origin_`); with ``lut=True`` values beyond the range count
-    as its end.
+    refused, but centred data are moved (`origin_`). Values above `unit_` count as `unit_`: beyond it
+    the regression has no anchors, and would grow without bound.
 
     Examples
     --------
@@ -277,6 +278,8 @@ class _Represented:
         self.n_anchors = len(anchors)
         if quantiser is None:
             codes, values = number_values(X)
+            # Later pieces may have larger values than the first.
+            values = np.minimum(values, unit)
         else:
             codes, values = quantiser.encode(X), quantiser.values(0)
         if not kernel.is_homogeneous:

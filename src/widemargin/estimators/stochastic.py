@@ -18,6 +18,7 @@ from widemargin.problem import Problem
 from widemargin.progress import show_passes
 from widemargin.solvers.additive_fast import Rows
 from widemargin.solvers.stochastic import (
+    BestPass,
     StochasticState,
     set_stochastic,
     start_stochastic,
@@ -140,13 +141,19 @@ class StochasticClassifier(OnlineClassifier, HistogramClassifier):
         check_norms("X: kernel values", data.norms, "MinMaxScaler")
         rng = np.random.default_rng(draw_seed(self.random_state))
         state = start_stochastic(data.rows, len(asked_classes(problem)))
-        before = state.coef.copy()
+        before, best = state.coef.copy(), None if data.rows.is_symmetric else BestPass(state)
         self.stop_reason_, self.n_iter_, change = "max_iter", 0, np.inf
         with show_passes(self.verbose) as show:
             for number in range(self.max_iter):
                 order = rng.permutation(len(problem.labels))
                 self._step(problem, data, state, order, len(problem.labels))
                 self.n_iter_ = number + 1
+                if best is not None:
+                    best.consider()
+                    if best.has_diverged():
+                        best.restore()
+                        self.stop_reason_, change = "diverged", best.loss
+                        break
                 size = max(float(np.linalg.norm(state.coef)), 1e-300)
                 change = float(np.linalg.norm(state.coef - before)) / size
                 before = state.coef.copy()

@@ -309,7 +309,8 @@ def _write_logs(program: Program, functions: LogSum) -> None:
     program.array("coef", functions.coef.astype(np.float32))
     program.array("intercepts", functions.intercept.astype(np.float32))
     program.stack += 4 * functions.coef.shape[1]
-    unit, offset = write_float(1.0 / functions.unit), write_float(functions.offset)
+    largest, offset = write_float(functions.unit), write_float(functions.offset)
+    inverse = write_float(1.0 / functions.unit)
     skip = ""
     if np.isfinite(functions.zero):
         zero = write_float(functions.zero)
@@ -325,8 +326,8 @@ void @decide(const float *x, float *decisions)
     }}
     for (int j = 0; j < @@_N_FEATURES; j++) {{
         {skip}
-        const float value = z[j] < 0.0f ? 0.0f : z[j];
-        const float log = @log(value * {unit} + {offset});
+        const float value = z[j] < 0.0f ? 0.0f : z[j] > {largest} ? {largest} : z[j];
+        const float log = @log(value * {inverse} + {offset});
         for (int p = 0; p < @@_N_FUNCTIONS; p++) {{
             const float *coef = @coef + (p * @@_N_FEATURES + j) * {n_powers};
             float sum = coef[{n_powers - 1}];

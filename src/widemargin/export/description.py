@@ -71,7 +71,9 @@ class CurveSum:
 
 @dataclass(frozen=True)
 class LogSum:
-    """Functions ``f_p(x) = sum_jr coef[p, j, r] log(max(x_j, 0) / unit + offset)^r + intercept[p]``.
+    """Functions ``f_p(x) = sum_jr coef[p, j, r] log(z_j / unit + offset)^r + intercept[p]``.
+
+    Here ``z_j`` is ``x_j``, but no less than zero and no more than ``unit``.
 
     Attributes
     ----------

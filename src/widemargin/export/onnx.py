@@ -393,7 +393,8 @@ def _search(bounds: FloatArray, x: _Value) -> _Value:
 def _decide_logs(functions: LogSum, x: _Value) -> _Value:
     n_functions, _, n_powers = functions.coef.shape
     x = x.apply("Unsqueeze", np.array([2]))
-    logs = (x.apply("Max", 0.0) / functions.unit + functions.offset).apply("Log")
+    within = x.apply("Clip", 0.0, functions.unit)
+    logs = (within / functions.unit + functions.offset).apply("Log")
     powers = logs.apply("Pow", np.arange(n_powers, dtype=np.float64))
     if np.isfinite(functions.zero):
         powers = powers * x.apply("Greater", functions.zero).cast(np.float64)

@@ -38,8 +38,8 @@ class BinEncoder:
 class LogEncoder:
     """Values become powers of their logarithm, computed for every distinct one.
 
-    With ``skips_zero`` the value zero, or next to it, becomes zeros: it adds nothing, as in the kernel
-    itself.
+    Values beyond the range from zero to ``unit`` count as its end. With ``skips_zero`` the value zero,
+    or next to it, becomes zeros: it adds nothing, as in the kernel itself.
     """
 
     unit: float
@@ -58,7 +58,8 @@ class LogEncoder:
 
     def explain(self, values: FloatArray) -> FloatArray:
         """Explanatory variables of some values."""
-        read = explain_values(np.maximum(values, 0.0) / self.unit, self.offset, self.n_anchors)
+        within = np.clip(values, 0.0, self.unit)
+        read = explain_values(within / self.unit, self.offset, self.n_anchors)
         if self.skips_zero:
             read[np.asarray(values) <= NEGLIGIBLE * self.unit] = 0.0
         return read

@@ -20,6 +20,7 @@ from widemargin.solvers.coded_rows import (
     FloatArray,
     coefs_by_class,
     count_coefs,
+    count_work,
     float_type,
     gram_rows,
     prefers_gram,
@@ -28,12 +29,16 @@ from widemargin.solvers.coded_rows import (
 
 #: Classes that share a pass at most. Fixed, so that answers do not depend on the number of threads.
 CLASSES_AT_ONCE = 8
-#: An approximate descent has diverged when the violation is so many times the smallest it had.
+#: An approximate descent has diverged when the violation is so many times the smallest it had; a
+#: stochastic one, when the loss is.
 DIVERGED = 100.0
 #: Every so many passes all rows of an approximate descent take part, so that it can be judged.
 CHECK_PASSES = 10
-#: Violation and passes to which small problems are finished, where that costs nothing.
-SMALL_TOL, SMALL_PASSES = 1e-11, 20_000
+#: Violation to which small problems are finished, and the most multiplications spent on that: about
+#: a tenth of a second.
+FINISH_TOL, FINISH_WORK = 1e-11, 2 * 10**8
+#: Fewer passes would change a solution, but not finish it.
+FINISH_PASSES = 100
 
 #: From worst to best.
 STOP_REASONS = ("diverged", "max_time", "max_iter", "converged")
@@ -79,7 +84,7 @@ class Descent:
     seed : int
         For the order of rows.
     finish : bool
-        Whether to go on, once stopped, to the precision of float64.
+        Whether to go on, once converged, to the precision of float64 where that costs little.
     """
 
     tol: float
@@ -87,6 +92,12 @@ class Descent:
     deadline: float | None = None
     seed: int = 0
     finish: bool = False
+
+    def count_finishing(self, n_made: int, work: float) -> int:
+        """Passes left after ``n_made`` to finish with, each of so many multiplications."""
+        if not self.finish or FINISH_PASSES * work > FINISH_WORK:
+            return 0
+        return max(0, min(self.max_iter - n_made, int(FINISH_WORK / max(work, 1.0))))
 
 
 @dataclass(frozen=True)
@@ -195,6 +206,8 @@ class _Group:
         self.is_done = np.zeros(k, bool)
         self.n_iter = np.zeros(k, np.int64)
         self.violation = np.full(k, np.inf)
+        # All groups share what may be spent on finishing.
+        self.work = count_work(rows) * len(problem.positives)
         if start is not None:
             self.alpha[:] = np.minimum(start[:, members], problem.upper[:, None])
             fast.add_rows(
@@ -207,16 +220,23 @@ class _Group:
         """Go on until all classes are done, or it is time to stop."""
         rng = np.random.default_rng(settings.seed)
         reason = self._descend(settings, settings.tol, settings.max_iter, rng, workers, callback)
-        if settings.finish and reason == "converged":
-            counts, violation = self.n_iter.copy(), self.violation.copy()
-            self.is_done[:] = False
-            self.resting[:] = False
-            self._descend(settings, SMALL_TOL, SMALL_PASSES, rng, workers, None)
-            self.n_iter, self.violation = counts, np.minimum(violation, self.violation)
+        if reason == "converged":
+            self._finish(settings, rng, workers)
         return LinearResult(
             coefs_by_class(self.rows, self.coef, len(self.positives)), self.extra, self.alpha,
             self.n_iter, self.violation, reason,
         )  # fmt: skip
+
+    def _finish(self, settings: Descent, rng: np.random.Generator, workers: Workers) -> None:
+        """Go on to the precision of float64, as far as the passes left allow."""
+        n_passes = settings.count_finishing(int(self.n_iter.max()), self.work)
+        if n_passes == 0:
+            return
+        violation = self.violation.copy()
+        self.is_done[:] = False
+        self.resting[:] = False
+        self._descend(settings, FINISH_TOL, n_passes, rng, workers, None)
+        self.violation = np.minimum(violation, self.violation)
 
     def _descend(
         self,

@@ -484,7 +484,7 @@ def add_rows(rows, labels, positives, alpha, room, coef, extra_coef):
 @jit
 def stochastic_steps(
     rows, order, labels, positives, weights, norms, step_count, penalty, delay, is_squared, scales,
-    room, coef, extra_coef,
+    losses, room, coef, extra_coef,
 ):  # fmt: skip
     """Stochastic subgradient steps ``1 / (penalty (t + delay))`` on the rows ``order``.
 
@@ -492,7 +492,8 @@ def stochastic_steps(
     steps are long, and would overshoot without bound.
 
     Coefficients are kept divided by ``scales``, one for each class, so that shrinking all of them is
-    one multiplication. Returns the number of steps so far.
+    one multiplication. Adds the weighted losses of the rows, as they were visited, to ``losses``.
+    Returns the number of steps so far.
     """
     rows, room, coef, extra_coef = borrow((rows, room, coef, extra_coef))
     values, deltas = room.values, room.deltas
@@ -512,6 +513,7 @@ def stochastic_steps(
                 slope = 1.0
                 if is_squared:
                     slope = 2.0 * shortfall / (1.0 + 2.0 * rate * weights[i] * norms[i])
+                losses[k] += weights[i] * (shortfall**2 if is_squared else shortfall)
                 deltas[k] = rate * weights[i] * slope * sign / scales[k]
                 has_moved = True
         if has_moved:

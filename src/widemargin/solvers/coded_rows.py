@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from widemargin.kernels import Intersection
+from widemargin.kernels import Intersection, is_small
 from widemargin.parallel import Workers
 from widemargin.solvers import additive_fast as fast
 from widemargin.solvers.additive_fast import Rows
-from widemargin.solvers.unary_fast import combine_rows, to_curves
+from widemargin.solvers.unary_fast import combine_rows, sum_minima, to_curves
 from widemargin.tables.codes import Codes
 
 #: Most rows for which the kernel between all of them is kept.
@@ -148,14 +148,30 @@ def count_coefs(rows: Rows) -> int:
     return rows.rank if rows.kind >= fast.PLAIN else rows.n_features * rows.rank
 
 
+def count_work(rows: Rows) -> float:
+    """Multiplications of a pass for one class, if every row is read and added.
+
+    Rows of bins are added to whole curves.
+    """
+    n = len(rows.indptr) - 1
+    if rows.kind == fast.SPARSE:
+        return 2.0 * len(rows.codes) * rows.rank
+    if rows.kind == fast.BINS:
+        mean_length = rows.offsets[-1] / max(rows.n_features, 1)
+        return len(rows.codes) * (1.0 + mean_length)
+    return 2.0 * n * count_coefs(rows)
+
+
 def prefers_gram(rows: Rows, n_problems: int) -> bool:
     """Whether rows of bins are so few that the kernel between all of them saves time.
 
     A kernel matrix costs half of all pairs of rows, a pass for one class as many values as the curves
     have. The constants are nanoseconds per code, measured on scene15, with ten passes for a class.
+    In float64 it is for small problems only, whose rows are written out in full for it.
     """
     n = len(rows.indptr) - 1
-    if rows.kind != fast.BINS or n > MAX_GRAM_ROWS or float_type(rows) != np.float32:
+    fits = n <= MAX_GRAM_ROWS if float_type(rows) == np.float32 else is_small(n, rows.n_features)
+    if rows.kind != fast.BINS or not fits:
         return False
     length = rows.offsets[-1] / max(len(rows.offsets) - 1, 1)
     return bool(0.075 * n < 10 * n_problems * (1.0 + 0.1 * length))
@@ -166,15 +182,18 @@ def gram_rows(rows: Rows, workers: Workers) -> Rows:
     n = len(rows.indptr) - 1
     levels = Codes(rows.codes, rows.gaps, rows.indptr, rows.n_features).to_csr(rows.read)
     levels.data *= rows.scale[levels.indices]
-    kernel = Intersection()
-    points = kernel.prepare(levels)
-    K = np.empty((n, n), np.float32)
-    kernel.block(points, np.arange(n), points, np.arange(n), K, workers)
+    K = np.empty((n, n), float_type(rows))
+    if K.dtype == np.float32:
+        kernel = Intersection()
+        points = kernel.prepare(levels)
+        kernel.block(points, np.arange(n), points, np.arange(n), K, workers)
+    else:
+        sum_minima(levels.toarray(), K)
     extra = rows.extra_read.reshape(n, -1)
     K += extra @ extra.T
     return _rows(
-        kind=fast.GRAM, codes=_no_codes(n), rank=n, plain_write=K.ravel(), dtype=np.float32,
-        scale=np.ones(n, np.float32), is_symmetric=True,
+        kind=fast.GRAM, codes=_no_codes(n), rank=n, plain_write=K.ravel(), dtype=K.dtype,
+        scale=np.ones(n, K.dtype), is_symmetric=True,
     )  # fmt: skip
 
 

@@ -2,14 +2,25 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from widemargin.parallel import open_workers
 from widemargin.solvers import additive_fast as fast
-from widemargin.solvers.additive import SMALL_PASSES, SMALL_TOL, Descent, LinearResult
+from widemargin.solvers.additive import FINISH_TOL, Descent, LinearResult
 from widemargin.solvers.additive_fast import Rows
-from widemargin.solvers.coded_rows import FloatArray, coefs_by_class, count_coefs, float_type
+from widemargin.solvers.coded_rows import (
+    FloatArray,
+    coefs_by_class,
+    count_coefs,
+    count_work,
+    float_type,
+    gram_rows,
+    prefers_gram,
+    weigh_bins,
+)
 
 
 def solve_crammer_singer(
@@ -23,7 +34,7 @@ def solve_crammer_singer(
 ) -> LinearResult:
     """Solve the dual by descent over rows (Crammer and Singer 2001; Keerthi et al. 2008).
 
-    Stops when no row violates the optimality conditions by more than ``tol``.
+    Stops when no row violates the optimality conditions by more than ``tol``, or finishes from there.
 
     Parameters
     ----------
@@ -42,26 +53,33 @@ def solve_crammer_singer(
     callback : callable, optional
         Called with the number of the pass and the violation.
     """
+    if prefers_gram(rows, n_classes):
+        with open_workers(1) as workers:
+            among = gram_rows(rows, workers)
+        alone = solve_crammer_singer(among, labels, costs, norms, n_classes, settings, callback)
+        coef, extra = weigh_bins(rows, alone.alpha)
+        return replace(alone, coef=coef, extra=extra)
     alpha = np.zeros((len(labels), n_classes))
     coef = np.zeros(n_classes * count_coefs(rows), float_type(rows))
     extra = np.zeros((n_classes, rows.n_extra), float_type(rows))
     room = fast.make_room(rows, n_classes, float_type(rows))
     rng = np.random.default_rng(settings.seed)
-    reason, violation, n_iter = "max_iter", np.inf, 0
-    tol = SMALL_TOL if settings.finish else settings.tol
-    for number in range(SMALL_PASSES if settings.finish else settings.max_iter):
+    reason, violation, n_iter, last = "max_iter", np.inf, 0, settings.max_iter
+    while n_iter < last:
         order = rng.permutation(len(labels))
         violation = fast.crammer_singer_pass(
             rows, order, labels, costs, norms, alpha, room, coef, extra
         )
-        n_iter = number + 1
+        n_iter += 1
         if callback is not None:
             callback(n_iter, violation)
-        if violation <= tol:
+        if violation <= settings.tol and reason != "converged":
             reason = "converged"
+            last = n_iter + settings.count_finishing(n_iter, count_work(rows) * n_classes)
+        if violation <= FINISH_TOL:
             break
         if settings.deadline is not None and time.perf_counter() > settings.deadline:
-            reason = "max_time"
+            reason = "max_time" if reason == "max_iter" else reason
             break
     return LinearResult(
         coef=coefs_by_class(rows, coef, n_classes), extra=extra, alpha=alpha,

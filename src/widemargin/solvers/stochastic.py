@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin.solvers import additive_fast as fast
+from widemargin.solvers.additive import DIVERGED
 from widemargin.solvers.additive_fast import Rows
 from widemargin.solvers.coded_rows import (
     FloatArray,
@@ -29,6 +30,9 @@ class StochasticState:
         Of the extra numbers, divided alike.
     scales : ndarray of shape (n_problems,)
         The scales.
+    losses : ndarray of shape (n_problems,)
+        Weighted mean losses of the rows of the last pass, as they were visited; one for
+        coefficients of zero.
     n_steps : int
         Steps made.
     """
@@ -36,7 +40,35 @@ class StochasticState:
     coef: NDArray[Any]
     extra: NDArray[Any]
     scales: FloatArray
+    losses: FloatArray
     n_steps: int = 0
+
+
+class BestPass:
+    """The best coefficients that stochastic descent has had.
+
+    With approximate gradients it may go astray; as steps get shorter all the time, coefficients
+    settle wherever they are.
+    """
+
+    def __init__(self, state: StochasticState) -> None:
+        self.state = state
+        self.loss = np.inf
+        self.kept = state.coef.copy(), state.extra.copy()
+
+    def consider(self) -> None:
+        """Keep a copy if the last pass was the best so far."""
+        now = float(self.state.losses.max())
+        if now < self.loss:
+            self.loss, self.kept = now, (self.state.coef.copy(), self.state.extra.copy())
+
+    def has_diverged(self) -> bool:
+        """Whether the last pass was far worse than the best, and than coefficients of zero."""
+        return not self.state.losses.max() <= DIVERGED * max(self.loss, 1.0)
+
+    def restore(self) -> None:
+        """Go back to the best coefficients."""
+        self.state.coef[:], self.state.extra[:] = self.kept
 
 
 def stochastic_pass(
@@ -57,10 +89,12 @@ def stochastic_pass(
     Minimises ``penalty / 2 |w|^2 + mean of weighted losses``. Updates ``state``.
     """
     room = fast.make_room(rows, len(positives), float_type(rows))
+    state.losses[:] = 0.0
     state.n_steps = fast.stochastic_steps(
         rows, order, labels, positives, weights, norms, state.n_steps, penalty, delay, is_squared,
-        state.scales, room, state.coef, state.extra,
+        state.scales, state.losses, room, state.coef, state.extra,
     )  # fmt: skip
+    state.losses /= max(float(weights[order].sum()), 1e-300)
     # Scales fall like 1 / t: bring them back before digits get lost.
     by_class = coefs_by_class(rows, state.coef, len(positives))
     by_class *= state.scales[:, None]
@@ -74,6 +108,7 @@ def start_stochastic(rows: Rows, n_problems: int) -> StochasticState:
     return StochasticState(
         np.zeros(count_coefs(rows) * n_problems, float_type(rows)),
         np.zeros((n_problems, rows.n_extra), float_type(rows)),
+        np.ones(n_problems),
         np.ones(n_problems),
     )
 

@@ -56,26 +56,25 @@ def solve_primal(
 ) -> LinearResult:
     """Minimise ``0.5 |w|^2 + sum_i costs_i max(0, 1 - y_i w'x_i)^2`` by truncated Newton steps.
 
-    Stops when the gradient is ``0.01 tol`` of what it was at zero, in proportion to the rarer class
-    as in LIBLINEAR.
+    Has converged when the gradient is ``0.01 tol`` of what it was at zero, in proportion to the rarer
+    class as in LIBLINEAR. To finish it goes on from there while every step halves the gradient.
     """
     w, products = np.zeros(rows.size), np.zeros(len(y))
     n_positive = int(np.count_nonzero(y > 0))
     rarer = max(min(n_positive, len(y) - n_positive), 1) / len(y)
-    target = np.inf
-    reason, norm, n_steps = "max_iter", 0.0, 0
+    reason, norm, target, n_steps = "max_iter", np.inf, 0.0, 0
     for number in range(settings.max_iter):
         shortfall = np.maximum(1.0 - y * products, 0.0)
         gradient = w - rows.combine(2.0 * costs * y * shortfall)
-        norm = float(np.linalg.norm(gradient))
+        before, norm = norm, float(np.linalg.norm(gradient))
         if number == 0:
-            accuracy = 1e-12 if settings.finish else 0.01 * settings.tol * rarer
-            target = accuracy * norm
+            target = 0.01 * settings.tol * rarer * norm
         if norm <= target:
             reason = "converged"
-            break
+            if not settings.finish or norm == 0.0 or norm > 0.5 * before:
+                break
         if settings.deadline is not None and time.perf_counter() > settings.deadline:
-            reason = "max_time"
+            reason = "max_time" if reason == "max_iter" else reason
             break
         curvature = np.where(shortfall > 0, 2.0 * costs, 0.0)
         step = _newton_step(rows, curvature, gradient)

@@ -43,6 +43,17 @@ def to_curves(weights, offsets, levels, scale, curves):
 
 
 @jit
+def sum_minima(levels, out):
+    """Intersection kernel between all rows of a dense matrix."""
+    for i in range(levels.shape[0]):
+        for j in range(i + 1):
+            a, b, total = levels[i], levels[j], 0.0
+            for k in range(a.size):
+                total += min(a[k], b[k])
+            out[i, j] = out[j, i] = total
+
+
+@jit
 def look_up(codes, gaps, is_whole, indptr, offsets, curves, out):
     """Products of all rows with the vector whose curves are given."""
     for i in range(out.size):

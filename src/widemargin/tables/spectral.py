@@ -10,7 +10,7 @@ from widemargin.tables.scalar import ScalarKernel
 
 #: Largest matrix that is decomposed; with more bins the rest follow from these.
 MAX_LANDMARKS = 512
-#: Share of the landmarks' weight that is spread evenly: bins that training data missed count a little.
+#: Share of the weight that is spread evenly: bins that training data missed count a little.
 EVEN_SHARE = 0.01
 #: ``rank="auto"`` leaves out no more than this share of the kernel's weighted trace.
 TRACE_SHARE = 1e-3
@@ -59,11 +59,11 @@ def spectral_table(
     rank : int or None
         Numbers for each bin; None for as few as leave out little, in steps of four.
     """
-    chosen = np.unique(np.linspace(0, len(grid) - 1, min(len(grid), MAX_LANDMARKS)).astype(np.intp))
+    share = (1.0 - EVEN_SHARE) * counts / counts.sum() + EVEN_SHARE / len(grid)
+    chosen = _choose_landmarks(counts)
     # Every bin counts with the nearest landmark.
     nearest = np.searchsorted(0.5 * (chosen[1:] + chosen[:-1]), np.arange(len(grid)))
-    share = np.bincount(nearest, counts, len(chosen)) / counts.sum()
-    weight = np.sqrt((1.0 - EVEN_SHARE) * share + EVEN_SHARE / len(chosen))
+    weight = np.sqrt(np.bincount(nearest, share, len(chosen)))
     landmarks = grid[chosen]
     K = kernel(landmarks, landmarks)
     with single_blas:
@@ -79,4 +79,20 @@ def spectral_table(
     # Nystrom's extension; at the landmarks it is the eigenvectors themselves.
     scaled = weight[:, None] * vectors[:, :rank] / np.sqrt(values[:rank])
     table = kernel(grid, landmarks) @ scaled
-    return Spectrum(table, rank, float(max(tail[rank - 1], 0.0)))
+    # Of all bins: what those that are no landmarks lose is not in the tail.
+    kept = share @ np.square(table).sum(axis=1) / max(share @ kernel.diag(grid), 1e-300)
+    return Spectrum(table, rank, float(max(1.0 - kept, 0.0)))
+
+
+def _choose_landmarks(counts: NDArray[np.float64]) -> NDArray[np.intp]:
+    """All bins if they are few; else the most frequent, and others that are denser near the first.
+
+    Kernels of histograms change most near zero: counts of one and two are further apart than any
+    large ones.
+    """
+    if len(counts) <= MAX_LANDMARKS:
+        return np.arange(len(counts))
+    half = MAX_LANDMARKS // 2
+    frequent = np.argsort(-counts, kind="stable")[:half]
+    spaced = np.rint(np.linspace(0.0, 1.0, half) ** 2 * (len(counts) - 1))
+    return np.union1d(frequent, spaced.astype(np.intp))
