@@ -27,13 +27,22 @@ class Workers:
         self.failed = False
         self._pool = pool
 
-    def run(self, n: int, task: Callable[[int, int], object], grain: int = 256) -> None:
+    def run(
+        self,
+        n: int,
+        task: Callable[[int, int], object],
+        grain: int = 256,
+        *,
+        one_by_one: bool = False,
+    ) -> None:
         """Call ``task(start, stop)`` on consecutive pieces of ``range(n)``.
 
         Pieces are whole multiples of ``grain`` items, and there are several for each thread, so that
-        one slow piece does not leave the other threads idle.
+        one slow piece does not leave the other threads idle. Where items differ much, each grain can
+        be a piece: ``one_by_one``, the largest items first.
         """
-        bounds = split_range(n, grain, 4 * self.n_threads if self._pool else 1)
+        most = n if one_by_one else 4 * self.n_threads
+        bounds = split_range(n, grain, most if self._pool else 1)
         if self._pool is None or len(bounds) < 2:
             for start, stop in bounds:
                 task(start, stop)

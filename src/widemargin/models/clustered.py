@@ -165,12 +165,14 @@ class EarlyModel(_Clustered):
 
     def _decide_block(self, queries: Points, out: NDArray[np.float64], workers: Workers) -> None:
         rows = split_by_group(self.find_clusters(queries, workers), len(self.parts.intercept))
+        work = [len(mine) * len(theirs) for mine, theirs in zip(rows, self._members, strict=True)]
+        order = np.argsort(work)[::-1]
 
         def ask(first: int, last: int) -> None:
-            for c in range(first, last):
+            for c in order[first:last]:
                 out[rows[c]] = self._ask_cluster(c, queries, rows[c])
 
-        workers.run(len(rows), ask, grain=1)
+        workers.run(len(rows), ask, grain=1, one_by_one=True)
 
 
 class CommitteeModel(_Clustered):
