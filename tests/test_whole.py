@@ -12,7 +12,7 @@ from widemargin.parallel import open_workers
 from widemargin.solvers.box_qp import solve_box_qp
 from widemargin.solvers.gram import CachedGram, Gram
 from widemargin.solvers.optimum import Limits
-from widemargin.solvers.whole import fits_whole, solve_whole
+from widemargin.solvers.whole import WHOLE_ROWS, fits_whole, solve_whole
 
 KERNEL = RBF(0.5)
 
@@ -119,6 +119,6 @@ def test_a_tolerance_beyond_precision_ends(monkeypatch):
 
 
 def test_what_fits():
-    assert fits_whole(1000, Limits())
-    assert not fits_whole(1001, Limits())
-    assert not fits_whole(1000, Limits(cache_bytes=10**6))
+    assert fits_whole(WHOLE_ROWS, Limits())
+    assert not fits_whole(WHOLE_ROWS + 1, Limits())
+    assert not fits_whole(WHOLE_ROWS, Limits(cache_bytes=10**6))

@@ -8,7 +8,12 @@ from numpy.typing import NDArray
 
 from widemargin.kernels import Index, Kernel, Points, Precomputed
 from widemargin.parallel import Workers
-from widemargin.solvers.partition_fast import add_by_group, assign_groups, improve_groups
+from widemargin.solvers.partition_fast import (
+    add_by_group,
+    assign_groups,
+    improve_groups,
+    seed_groups,
+)
 
 #: Starts of k-means, of which the best is taken, and rounds of each.
 N_STARTS, MAX_ROUNDS = 3, 30
@@ -115,7 +120,9 @@ def _fill_columns(
 
 def split_by_group(groups: NDArray[np.int32], n_groups: int) -> list[Index]:
     """Positions of the members of each group, ascending."""
-    order = np.argsort(groups, kind="stable")
+    # Numbers of 16 bits are sorted in one pass.
+    keys = groups.astype(np.uint16) if n_groups <= 2**16 else groups
+    order = np.argsort(keys, kind="stable")
     ends = np.cumsum(np.bincount(groups, minlength=n_groups))
     return np.split(order, ends[:-1])
 
@@ -284,18 +291,8 @@ def _seed_groups(K: NDArray[np.float32], n_clusters: int, rng: np.random.Generat
     m = len(K)
     diag = K.diagonal().astype(np.float64)
     groups = np.zeros(m, np.intp)
-    seed = int(rng.integers(m))
-    nearest = np.maximum(diag + diag[seed] - 2.0 * K[:, seed], 0.0)
     # Rounding leaves tiny distances between equal points.
     noise = 1e-6 * max(float(np.abs(diag).max()), 1e-300)
-    for g in range(1, min(n_clusters, m)):
-        chances = np.cumsum(np.where(nearest > noise, nearest, 0.0))
-        if chances[-1] == 0.0:
-            break
-        seed = int(np.searchsorted(chances, rng.random() * chances[-1], side="right"))
-        distance = np.maximum(diag + diag[seed] - 2.0 * K[:, seed], 0.0)
-        closer = distance < nearest
-        groups[closer] = g
-        nearest[closer] = distance[closer]
-        groups[seed], nearest[seed] = g, 0.0
+    first, draws = int(rng.integers(m)), rng.random(min(n_clusters, m) - 1)
+    seed_groups(K, diag, first, draws, noise, groups)
     return groups

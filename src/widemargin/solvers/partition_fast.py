@@ -52,6 +52,49 @@ def take_nearer(distances, g, best, nearest):
 
 
 @jit
+def take_seed(K, diag, seed, g, nearest, groups):
+    """Let the points that are nearer to a seed than to those before it join its group."""
+    row = K[seed]
+    for i in range(groups.size):
+        distance = max(diag[i] + diag[seed] - 2.0 * row[i], 0.0)
+        if distance < nearest[i]:
+            nearest[i] = distance
+            groups[i] = g
+    nearest[seed] = 0.0
+    groups[seed] = g
+
+
+@jit
+def draw_seed(nearest, noise, draw):
+    """A point drawn with chances in proportion to distances above the noise; -1 if there is none."""
+    total = 0.0
+    for i in range(nearest.size):
+        total += nearest[i] if nearest[i] > noise else 0.0
+    if total == 0.0:
+        return -1
+    reached, last = 0.0, -1
+    for i in range(nearest.size):
+        if nearest[i] > noise:
+            reached += nearest[i]
+            last = i
+            if reached > draw * total:
+                break
+    return last
+
+
+@jit
+def seed_groups(K, diag, first, draws, noise, groups):
+    """Groups around points drawn one by one (k-means++), in place; ``draws`` are from [0, 1)."""
+    nearest = np.full(groups.size, 1e300)
+    take_seed(K, diag, first, 0, nearest, groups)
+    for g in range(draws.size):
+        seed = draw_seed(nearest, noise, draws[g])
+        if seed < 0:
+            break
+        take_seed(K, diag, seed, g + 1, nearest, groups)
+
+
+@jit
 def assign_groups(block, bounds, squared_norms, on_sphere, out):
     """Nearest group of every column of a kernel matrix whose rows are sorted by group.
 
