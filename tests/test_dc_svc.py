@@ -6,6 +6,7 @@ import pickle
 import warnings
 from dataclasses import asdict
 from functools import partial
+from types import SimpleNamespace
 
 import joblib
 import numpy as np
@@ -292,17 +293,17 @@ def test_a_worker_that_dies_is_an_error(moons):
     assert not hasattr(model, "classes_")
 
 
-def test_a_dask_cluster_without_workers_is_an_error(moons, monkeypatch):
+def test_a_dask_cluster_without_workers_is_an_error(monkeypatch):
     distributed = pytest.importorskip("distributed", reason="needs the extra 'dask'")
     monkeypatch.setattr(clusters, "NO_WORKER_SECONDS", 0.1)
     monkeypatch.setattr(clusters, "LOOK_SECONDS", 0.1)
     with (
-        distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster,
-        distributed.Client(cluster),
-        joblib.parallel_config(backend="dask", wait_for_workers_timeout=0),
-        pytest.raises(RuntimeError, match="no worker for"),
+        distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
     ):
-        DCSVC(**EARLY, callback=lambda _: cluster.scale(0)).fit(*moons)
+        backend = SimpleNamespace(client=client, wait_for_workers_timeout=0)
+        with pytest.raises(RuntimeError, match="no worker for"):
+            clusters._await_result(client.submit(len, ()), backend)
 
 
 @pytest.mark.parametrize("max_time", [1e-6, 0.05])
