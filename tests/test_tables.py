@@ -1,5 +1,7 @@
 """Codes and tables: what feature values become before any solver sees them."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,6 +12,7 @@ from sklearn.kernel_approximation import AdditiveChi2Sampler
 
 from tests.reference import additive as reference
 from widemargin.kernels import RBF, Chi2
+from widemargin.tables import selection
 from widemargin.tables.quantiser import (
     Quantiser,
     fit_quantiser,
@@ -138,7 +141,9 @@ def test_a_quantile_is_found_without_a_copy(pairs, share, kind, above):
         return
     expected = np.quantile(counted, share, method="inverted_cdf")
     for form in (np.asarray, sparse.csr_matrix, np.asfortranarray):
-        assert find_quantile(form(X), weights, share, above) == expected
+        for n_copied in (0, 10**6):
+            with mock.patch.object(selection, "COPIED_VALUES", n_copied):
+                assert find_quantile(form(X), weights, share, above) == expected
 
 
 def test_bins_may_be_cut_off():

@@ -7,12 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from widemargin.tables.quantiser import weighted_quantiles
 from widemargin.tables.quantiser_fast import weigh_digits
 
 #: Values looked at a time.
 BLOCK_VALUES = 2**18
 #: Bits of a value that one pass over the data settles.
 DIGIT_BITS = 16
+#: Up to so many values are copied.
+COPIED_VALUES = 2**21
 
 
 def find_quantile(
@@ -21,7 +24,7 @@ def find_quantile(
     """Least value with at least a share of the weight at or below it, zeros of sparse data counted.
 
     A radix selection: whole numbers in the order of the values are found digit by digit, each in a
-    pass over the data.
+    pass over the data. A copy of few values is sooner partitioned.
 
     Parameters
     ----------
@@ -34,6 +37,8 @@ def find_quantile(
     above : float
         Only values above this count. There must be some.
     """
+    if X.shape[0] * X.shape[1] <= COPIED_VALUES:
+        return _select_copied(X, weights, share, above)
     n_bits = 8 * _float_type(X).itemsize
     prefix, wanted = 0, None
     for shift in range(n_bits - DIGIT_BITS, -1, -DIGIT_BITS):
@@ -46,6 +51,19 @@ def find_quantile(
         wanted -= below[digit] - found[digit]
         prefix = prefix << DIGIT_BITS | int(digit)
     return _value_of_key(prefix, n_bits)
+
+
+def _select_copied(X: Any, weights: NDArray[np.float64], share: float, above: float) -> float:
+    blocks = list(_value_blocks(X, weights))
+    values = np.concatenate([values for values, _, _ in blocks]).astype(np.float64)
+    are_equal = not sparse.issparse(X) and bool((weights == weights[0]).all())
+    weight = None
+    if not are_equal:
+        weight = np.concatenate([np.repeat(w, np.diff(ends, prepend=0)) for _, ends, w in blocks])
+    if above > -np.inf:
+        counted = values > above
+        values, weight = values[counted], None if weight is None else weight[counted]
+    return float(weighted_quantiles(values, weight, np.array([share]))[0])
 
 
 def _weigh_digits(
