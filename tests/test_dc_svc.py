@@ -3,6 +3,7 @@
 import io
 import os
 import pickle
+import time
 import warnings
 from dataclasses import asdict
 from functools import partial
@@ -272,6 +273,13 @@ def test_a_kernel_that_dask_workers_cannot_import_is_an_error(moons, tmp_path, m
 
 
 @pytest.mark.usefixtures("dask_cluster")
+def test_an_error_of_time_in_a_job_on_dask_is_passed_on(moons):
+    model = DCSVC(**{**EARLY, "kernel": partial(time_out_in_a_worker, os.getpid())})
+    with joblib.parallel_config(backend="dask"), pytest.raises(TimeoutError, match="of the kernel"):
+        model.fit(*moons)
+
+
+@pytest.mark.usefixtures("dask_cluster")
 def test_a_dask_worker_that_dies_is_an_error(moons):
     model = DCSVC(**{**EARLY, "kernel": partial(die_in_a_worker, os.getpid())})
     with joblib.parallel_config(backend="dask"), pytest.raises(Exception, match="worker"):
@@ -285,6 +293,12 @@ def die_in_a_worker(parent, X, Z):
     return RBF(1.0).exact(X, Z)
 
 
+def time_out_in_a_worker(parent, X, Z):
+    if os.getpid() != parent:
+        raise TimeoutError("of the kernel")
+    return RBF(1.0).exact(X, Z)
+
+
 def test_a_worker_that_dies_is_an_error(moons):
     kernel = partial(die_in_a_worker, os.getpid())
     model = DCSVC(**{**EARLY, "kernel": kernel})
@@ -293,17 +307,26 @@ def test_a_worker_that_dies_is_an_error(moons):
     assert not hasattr(model, "classes_")
 
 
-def test_a_dask_cluster_without_workers_is_an_error(monkeypatch):
+@pytest.mark.parametrize("n_workers", [0, 1], ids=["never any", "left after its job"])
+def test_a_dask_cluster_without_workers_is_an_error(n_workers, monkeypatch):
     distributed = pytest.importorskip("distributed", reason="needs the extra 'dask'")
     monkeypatch.setattr(clusters, "NO_WORKER_SECONDS", 0.1)
     monkeypatch.setattr(clusters, "LOOK_SECONDS", 0.1)
     with (
-        distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None) as cluster,
+        distributed.LocalCluster(
+            n_workers=n_workers, processes=False, dashboard_address=None
+        ) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
+        future = client.submit(len, ())
+        if n_workers:
+            assert future.result() == 0
+            cluster.scale(0)
+            while client.ncores():
+                time.sleep(0.01)
         backend = SimpleNamespace(client=client, wait_for_workers_timeout=0)
         with pytest.raises(RuntimeError, match="no worker for"):
-            clusters._await_result(client.submit(len, ()), backend)
+            clusters._await_result(future, backend)
 
 
 @pytest.mark.parametrize("max_time", [1e-6, 0.05])

@@ -6,7 +6,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from queue import SimpleQueue
@@ -26,7 +25,7 @@ from widemargin.solvers.optimum import FloatArray, Limits, Progress, Result
 #: Jobs made ahead for each thread: enough that none waits, few because each holds a copy of its data.
 AHEAD = 3
 #: Seconds that a Dask cluster may be without workers, which may be starting again; and between looks.
-NO_WORKER_SECONDS, LOOK_SECONDS = 60.0, 1.0
+NO_WORKER_SECONDS, LOOK_SECONDS = 60.0, 10.0
 
 
 @dataclass(frozen=True)
@@ -155,13 +154,15 @@ def _run_on_dask(
 
 def _await_result(future: Any, backend: Any) -> list[Result]:
     """What a job on Dask found; an error when there is nobody left to solve it."""
-    from distributed import wait
-
     patience = max(backend.wait_for_workers_timeout or 0.0, NO_WORKER_SECONDS)
     last_seen = time.monotonic()
-    while not future.done():
-        with suppress(TimeoutError):
-            wait(future, timeout=LOOK_SECONDS)
+    while True:
+        # Also what is done may have to be done again, if its worker leaves before it is fetched.
+        try:
+            return future.result(timeout=LOOK_SECONDS)
+        except TimeoutError:
+            if future.status == "error":
+                raise
         if backend.client.ncores():
             last_seen = time.monotonic()
         elif time.monotonic() - last_seen > patience:
@@ -169,7 +170,6 @@ def _await_result(future: Any, backend: Any) -> list[Result]:
                 f"the Dask cluster has had no worker for {patience:g} s: all have died or were "
                 "closed; look at their logs"
             )
-    return future.result()
 
 
 def _count_workers(n_jobs: int | None) -> int:
