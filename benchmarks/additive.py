@@ -403,6 +403,7 @@ def run_cost() -> Iterator[Row]:
     for factor in (0.01, 0.1, 1.0, 10.0, 100.0):
         row: Row = {"C / default": factor}
         for name, model in {
+            "IntersectionSVC": IntersectionSVC(C=1e-3 * factor, random_state=0),
             "AdditiveSVC chi2": AdditiveSVC(C=0.1 * factor, random_state=0),
             "PowerMeanSVC p=-8": PowerMeanSVC(C=0.01 * factor, p=-8.0, lut=True, random_state=0),
             "LinearSVC": LinearSVC(C=factor, tol=0.1, random_state=0),

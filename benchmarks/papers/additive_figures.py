@@ -13,6 +13,7 @@ from benchmarks.experiments import Row
 from benchmarks.papers.figures import write_plainly
 from benchmarks.papers.panels import (
     ACCURACY,
+    BINS,
     DASHED,
     FOURIER,
     INK,
@@ -161,7 +162,8 @@ def draw_cost(measured: Measured) -> Figure:
     figure, (axes,) = start_panels("Accuracy against C, caltech101", height=4.0)
     factors = column(measured.rows, "C / default")
     for name, look in {
-        "AdditiveSVC chi2": SPECTRAL, "PowerMeanSVC p=-8": POWER_MEAN, "LinearSVC": LINEAR
+        "IntersectionSVC": BINS, "AdditiveSVC chi2": SPECTRAL, "PowerMeanSVC p=-8": POWER_MEAN,
+        "LinearSVC": LINEAR,
     }.items():  # fmt: skip
         axes.plot(factors, column(measured.rows, f"{name} (%)"), **look, label=name)
     default = read_published("icd-figures")["settings"]["figure_1a"]["C_0"]

@@ -107,7 +107,7 @@ def judge_anchors(rows: list[Row]) -> str:
 
 
 def judge_cost(rows: list[Row]) -> str:
-    column = "AdditiveSVC chi2 (%)"
+    column = "IntersectionSVC (%)"
     later = [row[column] for row in rows[2:]]
     flat = max(later) - min(later) < SAME_ACCURACY and later[0] > rows[0][column]
     word = "reproduced" if flat else "not reproduced"

@@ -120,7 +120,13 @@ PICTURES: dict[str, Picture] = {
     ),
     "icd-figure-1": Picture(
         draw_cost,
-        ("C / default", "AdditiveSVC chi2 (%)", "PowerMeanSVC p=-8 (%)", "LinearSVC (%)"),
+        (
+            "C / default",
+            "IntersectionSVC (%)",
+            "AdditiveSVC chi2 (%)",
+            "PowerMeanSVC p=-8 (%)",
+            "LinearSVC (%)",
+        ),
         "Test accuracy on caltech101 against C, relative to the default of each method. The dotted "
         "line is where the paper says that ICD becomes stable.",
     ),
