@@ -70,9 +70,13 @@ def shift_images(X: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArra
 def _warm_up(models: list[Any], X: Any, y: NDArray[Any]) -> None:
     """Compile before the clock runs; the result is cached on disk for the next time."""
     print("compiling (on first use, once per machine) ...", file=sys.stderr)
-    few = np.concatenate([np.flatnonzero(y == label)[:30] for label in np.unique(y)])
-    for model in models:
-        clone(model).set_params(verbose=0).fit(X[few], y[few]).predict(X[few])
+    labels = np.unique(y)
+    few = np.concatenate([np.flatnonzero(y == label)[:30] for label in labels])
+    # Problems of few and of many rows are solved by different loops.
+    two_classes = np.flatnonzero(np.isin(y, labels[:2]))
+    for rows in (few, two_classes):
+        for model in models:
+            clone(model).set_params(verbose=0).fit(X[rows], y[rows]).predict(X[rows])
 
 
 def _measure(
