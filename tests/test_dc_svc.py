@@ -28,7 +28,7 @@ from widemargin.estimators.dc_state import _read_record
 from widemargin.estimators.dc_svc import _fit_slopes
 from widemargin.kernels import RBF
 from widemargin.progress import LevelLine
-from widemargin.solvers import clusters, divide
+from widemargin.solvers import clusters, divide, partition
 from widemargin.solvers.divide import LevelRecord
 
 
@@ -92,17 +92,15 @@ def test_early_prediction_is_routing_by_hand(blobs, form, multi_class):
     parts = model._parts
     samples = dense[:0] if parts.samples is None else parts.samples
     samples = samples.toarray() if sparse.issparse(samples) else samples
-    partition = parts.partition
+    tree = parts.partition
     vectors = model.support_vectors_
     vectors = vectors.toarray() if sparse.issparse(vectors) else vectors
-    assert not partition.children
+    assert not tree.children
     expected = []
     for x in dense[600:700]:
-        k = formulas.rbf(x[None], samples[partition.sample], gamma=1.0)[0]
-        means = [
-            k[a:b].mean() for a, b in zip(partition.bounds, partition.bounds[1:], strict=False)
-        ]
-        c = int(np.argmax(np.array(means) / np.sqrt(partition.squared_norms)))
+        k = formulas.rbf(x[None], samples[tree.sample], gamma=1.0)[0]
+        means = [k[a:b].mean() for a, b in zip(tree.bounds, tree.bounds[1:], strict=False)]
+        c = tree.part_of[np.argmax(np.array(means) / np.sqrt(tree.squared_norms))]
         mine = model.support_clusters_ == c
         k = formulas.rbf(x[None], vectors[mine], gamma=1.0)[0]
         expected.append(model.dual_coef_[:, mine] @ k + model.cluster_intercepts_[c])
@@ -465,10 +463,11 @@ def test_pickle_and_file(blobs, tmp_path, combine, form, stop_level):
     assert loaded.get_params() == model.get_params()
 
 
-def test_nested_partitions_survive_a_file(tmp_path):
+def test_nested_partitions_survive_a_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(partition, "GROUPS", 2)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2000, 2))
-    X[:1500] = [3.0, 3.0] + 0.1 * X[:1500]
+    X[:1500] = [3.0, 3.0] + 0.001 * X[:1500]
     y = rng.random(2000) > 0.5
     model = DCSVC(gamma=0.5, n_clusters=8, n_levels=1, stop_level=1).fit(X, y)
     assert model._parts.partition.children

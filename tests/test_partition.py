@@ -13,7 +13,12 @@ from tests.counting import CountingKernel
 from tests.reference import kernels as formulas
 from widemargin.kernels import RBF, CallableKernel, Chi2, Intersection, Linear, Poly, Precomputed
 from widemargin.parallel import Workers, open_workers
-from widemargin.solvers.partition import divide_points, kernel_kmeans
+from widemargin.solvers.partition import (
+    MERGED_SHARE,
+    divide_points,
+    kernel_kmeans,
+    merge_groups,
+)
 
 ALONE = Workers(1, None)
 
@@ -71,6 +76,43 @@ def test_every_sampled_point_is_with_its_mean(n_clusters, on_sphere):
     assert_allclose(distances[np.arange(80), groups], distances.min(axis=1), atol=1e-5)
 
 
+def test_merged_groups_are_even_and_do_not_cut_what_belongs_together():
+    kinds = np.repeat(np.arange(30), 10)
+    K = np.where(kinds[:, None] == kinds, np.float32(0.5), np.float32(0.0))
+    np.fill_diagonal(K, 1.0)
+    groups = 3 * kinds + rng().integers(3, size=300)
+    parts = merge_groups(K, np.unique(groups, return_inverse=True)[1], 7)
+    clusters = parts[np.unique(groups, return_inverse=True)[1]]
+    assert_array_equal(np.unique(parts), np.arange(7))
+    assert all(len(np.unique(clusters[kinds == kind])) == 1 for kind in range(30))
+    assert np.bincount(clusters).max() <= MERGED_SHARE * 300 / 7
+
+
+@pytest.mark.parametrize("n_parts", [1, 5, 12, 40])
+def test_groups_are_merged_into_as_many_parts_as_wanted(n_parts):
+    K = formulas.rbf(rng().normal(size=(120, 2)), gamma=0.5).astype(np.float32)
+    # One group is larger than any part should be: then it is left alone.
+    groups = np.maximum(rng().integers(-12, 12, size=120), 0)
+    parts = merge_groups(K, groups, n_parts)
+    assert_array_equal(np.unique(parts), np.arange(min(n_parts, 12)))
+    if n_parts == 5:
+        assert np.count_nonzero(parts == parts[0]) == 1
+
+
+def test_each_merger_is_of_the_two_that_are_closest():
+    X = rng().normal(size=(60, 2))
+    K, groups = formulas.rbf(X, gamma=0.5).astype(np.float32), np.arange(60) // 5
+    expected = [set(range(5 * g, 5 * g + 5)) for g in range(12)]
+    while len(expected) > 4:
+        pairs = [(a, b) for i, a in enumerate(expected) for b in expected[:i]]
+        pairs = [pair for pair in pairs if len(pair[0] | pair[1]) <= MERGED_SHARE * 60 / 4]
+        a, b = max(pairs, key=lambda pair: K[np.ix_(list(pair[0]), list(pair[1]))].mean())
+        expected = [part for part in expected if part not in (a, b)] + [a | b]
+    clusters = merge_groups(K, groups, 4)[groups]
+    found = [set(np.flatnonzero(clusters == part)) for part in range(4)]
+    assert sorted(map(sorted, found)) == sorted(map(sorted, expected))
+
+
 KERNELS = [
     RBF(0.5), Poly(0.5, 3, 1.0), Chi2(), Intersection(), Linear(),
     CallableKernel(lambda X, Z: X @ Z.T),
@@ -82,13 +124,14 @@ def test_every_point_is_with_the_nearest_mean(kernel):
     X = rng().random((500, 4))
     points, partition, clusters = divide(kernel, X, 6, sample_size=60)
     assert not partition.children
-    groups = np.repeat(np.arange(partition.n_clusters), np.diff(partition.bounds))
+    groups = np.repeat(np.arange(len(partition.part_of)), np.diff(partition.bounds))
     S = X[partition.sample]
     assert partition.on_sphere == isinstance(kernel, RBF)
     distances = distances_to_means(
         kernel.exact(X, S), kernel.exact(S, S), groups, partition.on_sphere
     )
-    chosen = distances[np.arange(500), clusters]
+    assert partition.n_clusters == 6 < len(partition.part_of)
+    chosen = np.where(partition.part_of == clusters[:, None], distances, np.inf).min(axis=1)
     assert_allclose(chosen, distances.min(axis=1), atol=1e-5)
     assert np.unique(partition.sample).size == 60
     assert_array_equal(clusters, partition.assign(kernel, points, np.arange(500), points, ALONE))

@@ -25,6 +25,7 @@ from widemargin.export import to_c
 from widemargin.export.description import describe
 from widemargin.kernels import RBF, Linear, PowerMean
 from widemargin.models.additive import LogEncoder
+from widemargin.solvers import partition
 
 COMPILER = shutil.which("cc") or shutil.which("gcc")
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="needs a C compiler")
@@ -263,7 +264,8 @@ def test_clusters(kernel, tmp_path):
 
 
 @needs_compiler
-def test_clusters_within_clusters(tmp_path):
+def test_clusters_within_clusters(tmp_path, monkeypatch):
+    monkeypatch.setattr(partition, "GROUPS", 1)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2000, 2))
     X[:1500] = [3.0, 3.0] + 0.1 * X[:1500]

@@ -26,6 +26,7 @@ from widemargin.export.description import describe
 from widemargin.export.onnx import OPSET, to_onnx
 from widemargin.kernels import RBF, PowerMean
 from widemargin.models.expansion import _count_votes
+from widemargin.solvers import partition
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -274,7 +275,8 @@ def test_clusters_far_from_everything(blobs):
     assert_array_equal(run(model, 30.0 * X)[0], model.predict(30.0 * X))
 
 
-def test_clusters_within_clusters():
+def test_clusters_within_clusters(monkeypatch):
+    monkeypatch.setattr(partition, "GROUPS", 1)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2000, 2))
     X[:1500] = [3.0, 3.0] + 0.1 * X[:1500]

@@ -119,7 +119,7 @@ def _get(arrays: Mapping[str, Any], name: str, dtype: type, shape: tuple[int, ..
 
 
 def _flatten(partition: Partition) -> dict[str, NDArray[Any]]:
-    """Nested partitions one after another; ``child`` gives the number of each group's, or -1."""
+    """Nested partitions one after another; ``child`` gives the number of each part's, or -1."""
     nodes: list[Partition] = []
     children: list[list[int]] = []
 
@@ -128,8 +128,7 @@ def _flatten(partition: Partition) -> dict[str, NDArray[Any]]:
         nodes.append(node)
         children.append([])
         children[number] = [
-            visit(node.children[g]) if g in node.children else -1
-            for g in range(len(node.squared_norms))
+            visit(node.children[p]) if p in node.children else -1 for p in range(node.n_parts)
         ]
         return number
 
@@ -142,6 +141,7 @@ def _flatten(partition: Partition) -> dict[str, NDArray[Any]]:
         "partition_groups": np.array([len(node.squared_norms) for node in nodes], np.int64),
         "partition_sample": np.concatenate([node.sample for node in nodes]).astype(np.int64),
         "partition_squared_norms": np.concatenate([node.squared_norms for node in nodes]),
+        "partition_part": np.concatenate([node.part_of for node in nodes]).astype(np.int64),
         "partition_child": np.concatenate(children).astype(np.int64),
     }
 
@@ -154,19 +154,24 @@ def _restore(arrays: Mapping[str, Any], n_samples: int) -> Partition:
     total = (int(groups.sum()),)
     sizes = _get(arrays, "partition_sizes", np.int64, total)
     squared_norms = _get(arrays, "partition_squared_norms", np.float64, total)
-    child = _get(arrays, "partition_child", np.int64, total)
+    part_of = _get(arrays, "partition_part", np.int64, total)
     require((sizes > 0).all() and (sizes <= n_samples).all(), "its partition is wrong")
     sample = _get(arrays, "partition_sample", np.int64, (int(sizes.sum()),))
     require((sample >= 0).all() and (sample < n_samples).all(), "its partition is wrong")
     on_sphere = bool(_get(arrays, "partition_on_sphere", np.bool_, (1,))[0])
     ends = np.cumsum(groups)
+    parts = np.array(
+        [_count_parts(part_of[end - n : end]) for n, end in zip(groups, ends, strict=True)]
+    )
+    child_ends = np.cumsum(parts)
+    child = _get(arrays, "partition_child", np.int64, (int(parts.sum()),))
     sample_ends = np.cumsum(np.add.reduceat(sizes, ends - groups))
 
     def build(number: int, depth: int) -> Partition:
         require(depth < _MAX_DEPTH, "its partition is too deep")
         mine = slice(ends[number] - groups[number], ends[number])
         bounds = np.concatenate([[0], np.cumsum(sizes[mine])]).astype(np.intp)
-        below = child[mine]
+        below = child[child_ends[number] - parts[number] : child_ends[number]]
         # Numbers grow with depth, so a damaged file cannot send us in circles.
         valid = (below == -1) | ((below > number) & (below < len(groups)))
         require(valid.all(), "its partition is wrong")
@@ -175,7 +180,15 @@ def _restore(arrays: Mapping[str, Any], n_samples: int) -> Partition:
             bounds,
             squared_norms[mine],
             on_sphere,
-            {g: build(int(n), depth + 1) for g, n in enumerate(below) if n >= 0},
+            part_of[mine].astype(np.int32),
+            {p: build(int(n), depth + 1) for p, n in enumerate(below) if n >= 0},
         )
 
     return build(0, 0)
+
+
+def _count_parts(part_of: NDArray[Any]) -> int:
+    """Number of parts that groups belong to, which are numbered without gaps."""
+    numbers = np.unique(part_of)
+    require(np.array_equal(numbers, np.arange(len(numbers))), "its partition is wrong")
+    return len(numbers)

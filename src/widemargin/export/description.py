@@ -297,14 +297,16 @@ def _add_fork(forks: list[Fork], partition: Partition, first_cluster: int) -> in
             targets,
         )
     )
-    for group in range(len(partition.squared_norms)):
-        child = partition.children.get(group)
+    behind = []
+    for part in range(partition.n_parts):
+        child = partition.children.get(part)
         if child is None:
-            targets.append(first_cluster)
+            behind.append(first_cluster)
             first_cluster += 1
         else:
-            targets.append(-1 - len(forks))
+            behind.append(-1 - len(forks))
             first_cluster = _add_fork(forks, child, first_cluster)
+    targets.extend(behind[part] for part in partition.part_of)
     return first_cluster
 
 

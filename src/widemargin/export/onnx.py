@@ -403,12 +403,13 @@ def _decide_logs(functions: LogSum, x: _Value) -> _Value:
 
 
 def _decide_fork(functions: ClusterSum, number: int, x: _Value) -> _Value:
-    """Send every query on to its group, and collect the answers."""
+    """Send every query on to where its group leads, and collect the answers."""
     fork = functions.forks[number]
-    groups = _choose_groups(functions, fork, x)
+    targets = x.graph.constant(np.array(fork.targets))
+    leads_to = targets.apply("Gather", _choose_groups(functions, fork, x))
     rows, values = [], []
-    for group, target in enumerate(fork.targets):
-        here = groups.apply("Equal", group).apply("NonZero").apply("Squeeze", np.array([0]))
+    for target in sorted(set(fork.targets)):
+        here = leads_to.apply("Equal", target).apply("NonZero").apply("Squeeze", np.array([0]))
         queries = x.apply("Gather", here)
         rows.append(here)
         if target < 0:

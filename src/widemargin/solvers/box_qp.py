@@ -4,13 +4,13 @@ The plan, and why it is fast:
 
 1. Solve a small random sample, then ever larger ones, each from the solution of the last. Most
    points are never support vectors, so most of the work happens while few points are in play.
-2. Within a sample, optimise on a working set that holds every free variable and the worst
-   violators. Its kernel matrix is dense and small, so a pair move costs a pass over thousands of
-   floats instead of a row of the whole matrix.
+2. Within a sample, optimise on a working set that holds the worst violators, and every free
+   variable that has moved or has to. Its kernel matrix is dense and small, so a pair move costs a
+   pass over thousands of floats instead of a row of the whole matrix.
 3. After each round bring the gradient of all active points up to date in one product of kernel
    tiles with the changed coefficients; tiles are never stored.
 4. Near the end, points far from the margin rest. Before the solver says it is done, their gradient
-   is computed afresh and checked, so the answer is that of the whole problem.
+   is brought up to date and checked, so the answer is that of the whole problem.
 """
 
 import time
@@ -184,6 +184,8 @@ class _State:
         self.rests_left = MAX_RESTS
         self.give_up_at = np.inf
         self.gradient = -y
+        # Coefficients for which points that rest have their gradient.
+        self.rested_coef: FloatArray | None = None
         self.order = _sample_order(y, seed)
         self.first_sample = min(max(self.n // 4, MIN_SAMPLE), MAX_SAMPLE)
         self.sample_tol = max(limits.tol, SAMPLE_TOL)
@@ -228,14 +230,21 @@ class _State:
         stale[self.order[self.n_seen :]] = False
         stale[self.active] = False
         self.refresh(np.flatnonzero(stale))
+        self.rested_coef = None
         stale[self.active] = True
         self.active = np.flatnonzero(stale)
 
     def refresh(self, stale: Index) -> None:
-        """Compute the gradient of some points afresh."""
-        support = np.flatnonzero(self.coef)
-        self.gradient[stale] = -self.y[stale]
-        self._add_products(stale, support, self.coef[support])
+        """Compute the gradient of some points; of those that rested, from changes if these are few."""
+        change = self.coef
+        if self.rested_coef is not None:
+            since = self.coef - self.rested_coef
+            if np.count_nonzero(since) < np.count_nonzero(self.coef):
+                change = since
+        if change is self.coef:
+            self.gradient[stale] = -self.y[stale]
+        changed = np.flatnonzero(change)
+        self._add_products(stale, changed, change[changed])
 
     def improve(self, spare_moves: float, deadline: float | None) -> float:
         """One round: choose the working set, optimise on it, bring the gradient up to date.
@@ -248,9 +257,9 @@ class _State:
         coef = self._optimise(members, spare_moves, deadline)
         change = coef - self.coef[members]
         moved = np.flatnonzero(change)
+        self._rest(score)
         # Set, not added to: a sum could round to just beyond a bound.
         self.coef[members] = coef
-        self._rest(score)
         before = self.gradient[members[moved]]
         self._update_gradient(members, moved, change[moved])
         # Exact for a quadratic: the change times the mean of the slopes at both ends.
@@ -293,12 +302,24 @@ class _State:
         )
 
     def _choose_members(self, score: FloatArray) -> BoolArray:
-        """Mark the free variables, members that nearly violate, and the worst other violators."""
+        """Mark free variables, members that nearly violate, and the worst other violators.
+
+        Free variables that a start has brought along stay away as long as they are where they should
+        be: near a solution those that are not may be few, and so is their matrix.
+        """
         inside = self._mark(self.working.members)[self.active]
-        chosen = (self.rises & self.falls) | (inside & (score > -KEEP_MARGIN * self.violation))
+        free = self.rises & self.falls
+        chosen = (inside & (free | (score > -KEEP_MARGIN * self.violation))) | (
+            free & (score > 0.5 * self.tol)
+        )
         others = np.flatnonzero((score > 0) & ~chosen)
         n_added = max(self.first_sample // 2, int(ADDED_SHARE * np.count_nonzero(chosen)))
         chosen[_largest(others, score, n_added)] = True
+        if self.intercept:
+            # What one moves by, another must move by too: whoever enters finds partners.
+            gradient, partners = self.gradient[self.active], np.flatnonzero(free)
+            chosen[_largest(partners, gradient, n_added)] = True
+            chosen[_largest(partners, -gradient, n_added)] = True
         if np.count_nonzero(chosen) > self.working.max_members:
             at = np.flatnonzero(chosen)
             chosen[:] = False
@@ -341,6 +362,7 @@ class _State:
             stays = self._mark(self.working.members)[self.active]
             stays |= score > -REST_MARGIN * self.violation
             self.active = self.active[stays]
+            self.rested_coef = self.coef.copy()
 
     def _update_gradient(self, members: Index, moved: Index, change: FloatArray) -> None:
         """Add the effect of the moves, from the working matrix for members, else from tiles."""

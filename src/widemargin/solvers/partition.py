@@ -1,4 +1,9 @@
-"""Two-step kernel k-means: clusters of a few sampled points, then the nearest for every point."""
+"""Two-step kernel k-means: clusters of a few sampled points, then the nearest for every point.
+
+K-means alone makes clusters of very different sizes, and cuts through points that belong together.
+So there are more groups than clusters at first, and those are merged that have most to do with each
+other, as long as none becomes too large.
+"""
 
 from dataclasses import dataclass, replace
 from math import isqrt
@@ -17,6 +22,10 @@ from widemargin.solvers.partition_fast import (
 
 #: Starts of k-means, of which the best is taken, and rounds of each.
 N_STARTS, MAX_ROUNDS = 3, 30
+#: Groups for each cluster, before they are merged, if each has so many sampled points.
+GROUPS, GROUP_POINTS = 8, 4
+#: Merged groups have no more than so many times their share of the sampled points, if that can be.
+MERGED_SHARE = 1.5
 #: Points assigned at a time: their kernel values stay in cache. Fixed, so that results do not depend
 #: on the number of threads.
 CHUNK = 512
@@ -40,22 +49,29 @@ class Partition:
         Of the mean of each group.
     on_sphere : bool
         Whether a point belongs to the mean in whose direction it lies, not to the nearest mean.
+    part_of : ndarray of shape (n_groups,)
+        Part to which each group belongs: several groups may have been merged.
     children : dict of int to Partition
-        Groups that are divided further. The clusters are the undivided groups, in depth-first order.
+        Parts that are divided further. The clusters are the undivided parts, in depth-first order.
     """
 
     sample: Index
     bounds: Index
     squared_norms: NDArray[np.float64]
     on_sphere: bool
+    part_of: NDArray[np.int32]
     children: dict[int, "Partition"]
 
     @property
+    def n_parts(self) -> int:
+        """Number of parts, before some are divided further."""
+        return int(self.part_of.max()) + 1
+
+    @property
     def n_clusters(self) -> int:
-        """Number of clusters, counting those inside divided groups."""
-        n_groups = len(self.squared_norms)
+        """Number of clusters, counting those inside divided parts."""
         inside = sum(child.n_clusters for child in self.children.values())
-        return n_groups - len(self.children) + inside
+        return self.n_parts - len(self.children) + inside
 
     def all_samples(self) -> Index:
         """Sampled points of this partition and all within it."""
@@ -71,12 +87,14 @@ class Partition:
         self, kernel: Kernel, a: Points, rows: Index, b: Points, workers: Workers
     ) -> NDArray[np.int32]:
         """Cluster of the points ``a[rows]``; the sampled points are among ``b``. Few digits do."""
-        groups = self._assign_groups(kernel, a, rows, b, workers)
+        parts = self.part_of[self._assign_groups(kernel, a, rows, b, workers)]
+        if not self.children:
+            return parts
         clusters = np.empty(len(rows), np.int32)
         first = 0
-        for g in range(len(self.squared_norms)):
-            at = np.flatnonzero(groups == g)
-            child = self.children.get(g)
+        for p in range(self.n_parts):
+            at = np.flatnonzero(parts == p)
+            child = self.children.get(p)
             if child is None:
                 clusters[at] = first
                 first += 1
@@ -189,17 +207,17 @@ class _Divider:
     def divide(
         self, rows: Index, n_clusters: int, candidates: Index, depth: int
     ) -> tuple[Partition, NDArray[np.int32]]:
-        """Divide the points ``rows``, and again those groups that hold too many of them."""
-        flat = self._sample_groups(n_clusters, candidates)
-        groups = flat.assign(self.kernel, self.narrowed, rows, self.narrowed, self.workers)
-        members = split_by_group(groups, flat.n_clusters)
+        """Divide the points ``rows``, and again those parts that hold too many of them."""
+        flat = self._divide_sample(n_clusters, candidates)
+        parts = flat.assign(self.kernel, self.narrowed, rows, self.narrowed, self.workers)
+        members = split_by_group(parts, flat.n_parts)
         limit = max(MAX_SHARE * self.share, MIN_DIVIDED)
         if depth == MAX_DEPTH or len(members) == 1 or max(map(len, members)) <= limit:
-            return flat, groups
+            return flat, parts
         is_candidate = np.zeros(len(self.points), bool)
         is_candidate[candidates] = True
         children, clusters, first = {}, np.empty(len(rows), np.int32), 0
-        for g, at in enumerate(members):
+        for p, at in enumerate(members):
             clusters[at], n_inside = first, 1
             if len(at) > limit:
                 inside = rows[at]
@@ -209,13 +227,13 @@ class _Divider:
                     chosen if len(chosen) > 1 else inside, depth + 1,
                 )  # fmt: skip
                 if child.n_clusters > 1:
-                    children[g] = child
+                    children[p] = child
                     clusters[at], n_inside = first + within, child.n_clusters
             first += n_inside
         return replace(flat, children=children), clusters
 
-    def _sample_groups(self, n_clusters: int, candidates: Index) -> Partition:
-        """Kernel k-means on sampled candidates."""
+    def _divide_sample(self, n_clusters: int, candidates: Index) -> Partition:
+        """Kernel k-means on sampled candidates, into more groups than clusters, which are merged."""
         sample = candidates
         sample_size = min(max(round(self.samples * n_clusters), n_clusters), self.max_sample)
         if len(candidates) > sample_size:
@@ -224,8 +242,9 @@ class _Divider:
         # By one thread, so that rounding does not depend on how many there are.
         self.kernel.block(self.points, sample, self.points, sample, K, Workers(1, None))
         on_sphere = is_on_sphere(K)
-        groups = kernel_kmeans(K, n_clusters, self.rng, on_sphere)
-        return _describe(K, sample, groups, on_sphere)
+        n_groups = max(n_clusters, min(GROUPS * n_clusters, len(sample) // GROUP_POINTS))
+        groups = kernel_kmeans(K, n_groups, self.rng, on_sphere)
+        return _describe(K, sample, groups, on_sphere, merge_groups(K, groups, n_clusters))
 
 
 def is_on_sphere(K: NDArray[np.float32]) -> bool:
@@ -239,8 +258,14 @@ def is_on_sphere(K: NDArray[np.float32]) -> bool:
     return bool(diag[0] > 0 and np.allclose(diag, diag[0], rtol=1e-5))
 
 
-def _describe(K: NDArray[np.float32], sample: Index, groups: Index, on_sphere: bool) -> Partition:
-    """The partition that belongs to groups ``0 .. n_groups - 1`` of sampled points."""
+def _describe(
+    K: NDArray[np.float32],
+    sample: Index,
+    groups: Index,
+    on_sphere: bool,
+    part_of: NDArray[np.int32],
+) -> Partition:
+    """The partition that belongs to groups ``0 .. n_groups - 1`` of sampled points, and to parts."""
     n_groups = int(groups.max()) + 1
     sums, sizes = np.empty((n_groups, len(K))), np.empty(n_groups, np.int64)
     add_by_group(K, groups, sums, sizes)
@@ -248,7 +273,7 @@ def _describe(K: NDArray[np.float32], sample: Index, groups: Index, on_sphere: b
     squared_norms = np.bincount(groups, own, n_groups) / sizes**2
     order = np.argsort(groups, kind="stable")
     bounds = np.concatenate([[0], np.cumsum(sizes)])
-    return Partition(sample[order], bounds, squared_norms, on_sphere, {})
+    return Partition(sample[order], bounds, squared_norms, on_sphere, part_of, {})
 
 
 def kernel_kmeans(
@@ -284,6 +309,60 @@ def kernel_kmeans(
         starts.append((improve_groups(K, groups, n_clusters, on_sphere, MAX_ROUNDS), groups))
     _, best = min(starts, key=lambda start: start[0])
     return np.unique(best, return_inverse=True)[1].astype(np.intp)
+
+
+def merge_groups(K: NDArray[np.float32], groups: Index, n_parts: int) -> NDArray[np.int32]:
+    """Merge groups of sampled points into parts of similar sizes that have little in common.
+
+    What is lost between clusters is the kernel between their points (Theorem 1 of the paper), so
+    those two parts are merged between which the kernel is largest in the mean, of those that are
+    small enough together; of strangers the smallest, so that sizes come out even.
+
+    Parameters
+    ----------
+    K : ndarray of shape (m, m)
+        Kernel matrix of the sampled points.
+    groups : ndarray of shape (m,)
+        Group of every point, numbered from zero without gaps.
+    n_parts : int
+        Parts wanted; if there are no more groups than that, none are merged.
+
+    Returns
+    -------
+    part_of : ndarray of shape (n_groups,)
+        Part of every group, numbered from zero without gaps.
+    """
+    n_groups = int(groups.max()) + 1
+    part_of = np.arange(n_groups, dtype=np.int32)
+    if n_groups <= n_parts:
+        return part_of
+    sums, counts = np.empty((n_groups, len(K))), np.empty(n_groups, np.int64)
+    add_by_group(np.abs(K), groups, sums, counts)
+    between, sizes = np.empty((n_groups, n_groups)), counts.astype(np.float64)
+    add_by_group(np.ascontiguousarray(sums.T), groups, between, counts)
+    most, little = MERGED_SHARE * len(K) / n_parts, 1e-6 * float(np.abs(K.diagonal()).max())
+
+    def rate(part: int) -> NDArray[np.float64]:
+        """How much each other part should be merged with this one; a part that is gone never."""
+        together = sizes + sizes[part]
+        rates = between[part] / (sizes * sizes[part]) + little / together
+        rates[together > most] = -np.inf
+        rates[part] = -np.inf
+        return rates
+
+    rates = np.array([rate(part) for part in range(n_groups)])
+    for _ in range(n_groups - n_parts):
+        kept, gone = divmod(int(np.argmax(rates)), n_groups)
+        if rates[kept, gone] == -np.inf:
+            kept, gone = np.argpartition(sizes, 1)[:2]
+        between[kept] += between[gone]
+        between[:, kept] += between[:, gone]
+        sizes[kept] += sizes[gone]
+        sizes[gone] = np.inf
+        part_of[part_of == gone] = kept
+        rates[gone] = rates[:, gone] = -np.inf
+        rates[kept] = rates[:, kept] = rate(kept)
+    return np.unique(part_of, return_inverse=True)[1].astype(np.int32)
 
 
 def _seed_groups(K: NDArray[np.float32], n_clusters: int, rng: np.random.Generator) -> Index:
