@@ -168,7 +168,7 @@ def test_levels_are_good_on_the_way(moons, combine):
     scores = [np.mean(labels == y) for labels in model.staged_predict(X)]
     assert len(scores) == len(model.levels_) == 3
     # The paper's Table 1: adding up and committees are worse than early prediction.
-    assert min(scores) > (0.95 if combine == "early" else 0.85)
+    assert min(scores) > (0.95 if combine == "early" else 0.8)
     *_, last = model.staged_decision_function(X)
     assert_array_equal(last, model.decision_function(X))
     assert_array_equal(last >= 0, model.predict(X))
@@ -464,7 +464,7 @@ def test_pickle_and_file(blobs, tmp_path, combine, form, stop_level):
 
 
 def test_nested_partitions_survive_a_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(partition, "GROUPS", 2)
+    monkeypatch.setattr(partition, "GROUP_POINTS", 64)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2000, 2))
     X[:1500] = [3.0, 3.0] + 0.001 * X[:1500]

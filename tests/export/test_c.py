@@ -265,7 +265,7 @@ def test_clusters(kernel, tmp_path):
 
 @needs_compiler
 def test_clusters_within_clusters(tmp_path, monkeypatch):
-    monkeypatch.setattr(partition, "GROUPS", 1)
+    monkeypatch.setattr(partition, "GROUP_POINTS", 1000)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2000, 2))
     X[:1500] = [3.0, 3.0] + 0.1 * X[:1500]

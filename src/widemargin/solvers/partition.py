@@ -22,8 +22,9 @@ from widemargin.solvers.partition_fast import (
 
 #: Starts of k-means, of which the best is taken, and rounds of each.
 N_STARTS, MAX_ROUNDS = 3, 30
-#: Groups for each cluster, before they are merged, if each has so many sampled points.
-GROUPS, GROUP_POINTS = 8, 4
+#: Sampled points for each group before groups are merged, and most groups; where as many clusters are
+#: wanted as that, groups are clusters.
+GROUP_POINTS, MAX_GROUPS = 8, 512
 #: Merged groups have no more than so many times their share of the sampled points, if that can be.
 MERGED_SHARE = 1.5
 #: Points assigned at a time: their kernel values stay in cache. Fixed, so that results do not depend
@@ -242,7 +243,7 @@ class _Divider:
         # By one thread, so that rounding does not depend on how many there are.
         self.kernel.block(self.points, sample, self.points, sample, K, Workers(1, None))
         on_sphere = is_on_sphere(K)
-        n_groups = max(n_clusters, min(GROUPS * n_clusters, len(sample) // GROUP_POINTS))
+        n_groups = max(n_clusters, min(len(sample) // GROUP_POINTS, MAX_GROUPS))
         groups = kernel_kmeans(K, n_groups, self.rng, on_sphere)
         return _describe(K, sample, groups, on_sphere, merge_groups(K, groups, n_clusters))
 

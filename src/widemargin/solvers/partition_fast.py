@@ -38,17 +38,19 @@ def add_by_group(K, groups, sums, sizes):
 
 
 @jit
-def measure_group(sums, size, squared_norm, on_sphere, out):
-    for i in range(out.size):
-        out[i] = distance_to_mean(sums[i] / size, squared_norm, on_sphere)
+def take_nearer(totals, size, squared_norm, on_sphere, g, best, nearest):
+    """Let points join group g, of so many members, if none is nearer.
 
-
-@jit
-def take_nearer(distances, g, best, nearest):
+    ``totals`` are sums of the kernel over the members; distances are linear in them.
+    """
+    at_zero = distance_to_mean(0.0, squared_norm, on_sphere)
+    slope = np.float32(distance_to_mean(1.0 / size, squared_norm, on_sphere) - at_zero)
+    offset = np.float32(at_zero)
+    # Both are written in any case: the loop vectorises.
     for i in range(best.size):
-        if distances[i] < best[i]:
-            best[i] = distances[i]
-            nearest[i] = g
+        distance = slope * totals[i] + offset
+        nearest[i] = g if distance < best[i] else nearest[i]
+        best[i] = min(distance, best[i])
 
 
 @jit
@@ -102,14 +104,13 @@ def assign_groups(block, bounds, squared_norms, on_sphere, out):
     Points are columns, so that the loops run over many points: groups are often small.
     """
     n = out.size
-    totals, distances, best = np.empty(n, np.float32), np.empty(n), np.full(n, np.inf)
+    totals, best = np.empty(n, np.float32), np.full(n, np.float32(np.inf))
     for g in range(squared_norms.size):
         totals[:] = 0.0
         for r in range(bounds[g], bounds[g + 1]):
             add_row(block[r], totals)
         size = np.float64(bounds[g + 1] - bounds[g])
-        measure_group(totals, size, squared_norms[g], on_sphere, distances)
-        take_nearer(distances, g, best, out)
+        take_nearer(totals, size, squared_norms[g], on_sphere, np.int32(g), best, out)
 
 
 @jit
@@ -120,7 +121,7 @@ def improve_groups(K, groups, n_groups, on_sphere, max_rounds):
     """
     n = groups.size
     sums, sizes = np.empty((n_groups, n), K.dtype), np.empty(n_groups, np.int64)
-    squared_norms, distances, best = np.empty(n_groups), np.empty(n), np.empty(n)
+    squared_norms, best = np.empty(n_groups), np.empty(n, np.float32)
     nearest = np.empty(n, groups.dtype)
     spread = 0.0
     for _ in range(max_rounds):
@@ -132,9 +133,9 @@ def improve_groups(K, groups, n_groups, on_sphere, max_rounds):
         copy_row(groups, nearest)
         for g in range(n_groups):
             if sizes[g] > 0:
-                norm = squared_norms[g] / np.float64(sizes[g]) ** 2
-                measure_group(sums[g], np.float64(sizes[g]), norm, on_sphere, distances)
-                take_nearer(distances, g, best, nearest)
+                size = np.float64(sizes[g])
+                norm = squared_norms[g] / size**2
+                take_nearer(sums[g], size, norm, on_sphere, g, best, nearest)
         spread, n_moved = 0.0, 0
         for i in range(n):
             spread += best[i]
