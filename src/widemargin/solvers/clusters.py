@@ -22,7 +22,8 @@ from widemargin.parallel import count_threads, open_workers, single_blas
 from widemargin.solvers.many import SolveInterruptedError, Task, solve_tasks
 from widemargin.solvers.optimum import FloatArray, Limits, Progress, Result
 
-#: Jobs made ahead for each thread: enough that none waits, few because each holds a copy of its data.
+#: Jobs submitted ahead for each worker: enough that none waits, few because those for other processes
+#: hold copies of their data.
 AHEAD = 3
 #: Seconds that a Dask cluster may be without workers, which may be starting again; and between looks.
 NO_WORKER_SECONDS, LOOK_SECONDS = 60.0, 10.0
@@ -41,14 +42,18 @@ class Job:
     seed: int
 
 
+#: Makes a job, where and when it is needed: a job holds a copy of its data.
+Maker = Callable[[], Job]
+
+
 def run_jobs(
-    jobs: Iterator[Job], sizes: Index, n_jobs: int | None, cache_bytes: int, buffers: Buffers
+    jobs: Iterator[Maker], sizes: Index, n_jobs: int | None, cache_bytes: int, buffers: Buffers
 ) -> Iterator[list[Result]]:
     """Results in the order of the jobs; several at a time if that pays.
 
     Parameters
     ----------
-    jobs : iterator of Job
+    jobs : iterator of Maker
         One for each cluster.
     sizes : ndarray
         Points of each cluster.
@@ -67,8 +72,8 @@ def run_jobs(
     is_uneven = in_threads and work.max() > work.sum() / n_workers
     n_threads = count_local_threads(n_jobs)
     if n_workers == 1 or len(sizes) < 2 * n_workers or is_uneven:
-        for job in jobs:
-            yield solve_job(job, cache_bytes, n_threads, buffers)
+        for make_job in jobs:
+            yield solve_job(make_job(), cache_bytes, n_threads, buffers)
         return
     share = cache_bytes // n_workers
     if in_threads:
@@ -79,11 +84,11 @@ def run_jobs(
         # Not all backends can give results before the last one is there.
         at_once = "generator" if backend.supports_return_generator else "list"
         parallel = Parallel(n_jobs=n_workers, return_as=at_once)
-        yield from parallel(delayed(solve_job)(job, share, 1) for job in jobs)
+        yield from parallel(delayed(solve_job)(make_job(), share, 1) for make_job in jobs)
 
 
 def _run_in_threads(
-    jobs: Iterator[Job], n_threads: int, cache_bytes: int
+    jobs: Iterator[Maker], n_threads: int, cache_bytes: int
 ) -> Iterator[list[Result]]:
     """Results in the order of the jobs. Each thread keeps its buffers, unlike one of joblib's."""
     spare: SimpleQueue[Buffers] = SimpleQueue()
@@ -93,10 +98,10 @@ def _run_in_threads(
         if stop.is_set():
             raise SolveInterruptedError
 
-    def solve(job: Job) -> list[Result]:
+    def solve(make_job: Maker) -> list[Result]:
         buffers = spare.get()
         try:
-            return solve_job(job, cache_bytes, 1, buffers, give_up)
+            return solve_job(make_job(), cache_bytes, 1, buffers, give_up)
         finally:
             spare.put(buffers)
 
@@ -105,8 +110,8 @@ def _run_in_threads(
     running: deque[Future[list[Result]]] = deque()
     with single_blas, ThreadPoolExecutor(n_threads, thread_name_prefix="widemargin") as pool:
         try:
-            for job in jobs:
-                running.append(pool.submit(solve, job))
+            for make_job in jobs:
+                running.append(pool.submit(solve, make_job))
                 if len(running) == AHEAD * n_threads:
                     yield running.popleft().result()
             while running:
@@ -119,7 +124,7 @@ def _run_in_threads(
 
 
 def _run_on_dask(
-    jobs: Iterator[Job], backend: Any, n_workers: int, cache_bytes: int
+    jobs: Iterator[Maker], backend: Any, n_workers: int, cache_bytes: int
 ) -> Iterator[list[Result]]:
     """Results in the order of the jobs, from the Dask client of one of joblib's backends.
 
@@ -138,8 +143,8 @@ def _run_on_dask(
     # Within a task of Dask's, as in a grid search on the cluster, waiting must not take up a worker.
     with backend.retrieval_context():
         try:
-            for job in jobs:
-                call = cloudpickle.dumps(partial(solve_job, job, cache_bytes, 1))
+            for make_job in jobs:
+                call = cloudpickle.dumps(partial(solve_job, make_job(), cache_bytes, 1))
                 # A job travels with its data, so that another worker can take it up.
                 with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
                     # Read in the task: a message that a worker cannot read takes the worker down.

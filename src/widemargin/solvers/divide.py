@@ -8,6 +8,7 @@ between clusters (Lemma 1).
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -228,26 +229,30 @@ class _Fit:
         places = [split_by_group(clusters[task.index], len(members)) for task in tasks]
         sizes = np.array([len(rows) for rows in members])
         coefs = [np.zeros(len(task.y)) for task in tasks]
-        used = np.zeros(len(clusters), bool)
-        solved: list[list[Result]] = []
-        jobs = self._make_jobs(tasks, members, places)
+        n_support, solved = 0, list[list[Result]]()
+        jobs = (
+            partial(self._make_job, tasks, rows, [where[c] for where in places])
+            for c, rows in enumerate(members)
+        )
         for results in run_jobs(
             jobs, sizes, self.plan.n_jobs, self.limits.cache_bytes, self.buffers
         ):
+            used = []
             for task, coef, where, result in zip(tasks, coefs, places, results, strict=True):
                 at = where[len(solved)]
                 coef[at] = result.coef
-                used[task.index[at[result.coef != 0]]] = True
+                used.append(task.index[at[result.coef != 0]])
+            n_support += len(np.unique(np.concatenate(used)))
             solved.append(results)
             if self.limits.all_or_nothing and not _in_time(results):
                 return None
-            report.finish_cluster(results, int(np.count_nonzero(used)))
+            report.finish_cluster(results, n_support)
         glued = [_glue(coef, [r[p] for r in solved], sizes) for p, coef in enumerate(coefs)]
         record = LevelRecord(
             level=report.level,
             n_clusters=len(members),
             largest_cluster=int(sizes.max()),
-            n_support=int(np.count_nonzero(used)),
+            n_support=n_support,
             objective=sum(r.objective for r in glued),
             clustering_seconds=clustering_seconds,
             solving_seconds=time.perf_counter() - start,
@@ -288,26 +293,21 @@ class _Fit:
         intercepts = np.array([[r.intercept for r in results]])
         return Level(record, None, np.zeros(n, np.int32), results, intercepts)
 
-    def _make_jobs(
-        self, tasks: list[Task], members: list[Index], places: list[list[Index]]
-    ) -> Iterator[Job]:
-        """One job for each cluster, made when it is needed: each holds a copy of its data."""
-        position = np.empty(len(self.points), np.intp)
-        for c, rows in enumerate(members):
-            position[rows] = np.arange(len(rows))
-            inside = [
-                Task(
-                    position[task.index[where[c]]],
-                    task.y[where[c]],
-                    task.upper[where[c]],
-                    None if task.start is None else task.start[where[c]],
-                )
-                for task, where in zip(tasks, places, strict=True)
-            ]
-            yield Job(
-                self.kernel, self.kernel.take(self.points, rows), inside, self.intercept,
-                self.limits, self.deadline, self.plan.seed,
-            )  # fmt: skip
+    def _make_job(self, tasks: list[Task], rows: Index, places: list[Index]) -> Job:
+        """The job of a cluster, with a copy of its data; ``places`` are its points in each task."""
+        inside = [
+            Task(
+                np.searchsorted(rows, task.index[at]),
+                task.y[at],
+                task.upper[at],
+                None if task.start is None else task.start[at],
+            )
+            for task, at in zip(tasks, places, strict=True)
+        ]
+        return Job(
+            self.kernel, self.kernel.take(self.points, rows), inside, self.intercept,
+            self.limits, self.deadline, self.plan.seed,
+        )  # fmt: skip
 
 
 class _Reporter:
