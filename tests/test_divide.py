@@ -232,9 +232,9 @@ def test_threads_take_a_cluster_each_or_share_one_that_dominates(sizes, threads,
         return job
 
     monkeypatch.setattr(clusters, "solve_job", note)
-    jobs = list(range(len(sizes)))
-    results = clusters.run_jobs(iter(jobs), np.array(sizes), 2, 10**6, Buffers())
-    assert list(results) == jobs
+    makers = [lambda number=number: number for number in range(len(sizes))]
+    results = clusters.run_jobs(iter(makers), np.array(sizes), 2, 10**6, Buffers())
+    assert list(results) == list(range(len(sizes)))
     assert asked == [threads] * len(sizes)
 
 
