@@ -28,7 +28,7 @@ CALIBRATION_ROWS = 1000
 NEWTON_STEPS = 30
 #: From so many points on, samples of so many rows of the largest few problems, solved roughly, tell
 #: whether to divide on the way to the optimum. Measured share of support vectors in a sample, and time
-#: without levels by that with: covtype 0.96, 2; a9a 0.43, 0.9; ijcnn1 0.25, 0.6; mnist 0.2, 0.7.
+#: without levels by that with: covtype 0.96, 4.5; a9a 0.43, 0.7; ijcnn1 0.25, 0.6; mnist 0.2, 0.3.
 PROBED_POINTS, PROBE_ROWS, PROBED_TASKS, PROBE_TOL = 10_000, 1000, 3, 0.1
 HARD_SHARE = 0.5
 
