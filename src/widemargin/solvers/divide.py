@@ -169,7 +169,8 @@ def solve_levels(
         start = time.perf_counter()
         partition, clusters = fit.divide(number, candidates, rng)
         seconds = time.perf_counter() - start
-        report = _Reporter(number, partition.n_clusters, began, callback)
+        sizes = np.bincount(clusters, minlength=partition.n_clusters)
+        report = _Reporter(number, sizes, began, callback)
         level = fit.solve_clusters(tasks, partition, clusters, seconds, report)
         if level is None:
             return
@@ -181,7 +182,7 @@ def solve_levels(
         if plan.adaptive and level.record.n_support > 0:
             candidates = _support(tasks, [r.coef for r in level.results], len(points))
     if plan.stop_level == 0:
-        report = _Reporter(0, 1, began, callback)
+        report = _Reporter(0, np.array([len(points)]), began, callback)
         level = fit.solve_whole(tasks, report)
         if level is not None:
             yield level
@@ -227,27 +228,28 @@ class _Fit:
         start = time.perf_counter()
         members = split_by_group(clusters, partition.n_clusters)
         places = [split_by_group(clusters[task.index], len(members)) for task in tasks]
-        sizes = np.array([len(rows) for rows in members])
+        sizes = report.sizes
         coefs = [np.zeros(len(task.y)) for task in tasks]
-        n_support, solved = 0, list[list[Result]]()
+        n_support, solved = 0, dict[int, list[Result]]()
+        # The largest first: no thread is left with one at the end, and buffers need not grow.
+        order = [int(c) for c in np.argsort(-sizes, kind="stable")]
         jobs = (
-            partial(self._make_job, tasks, rows, [where[c] for where in places])
-            for c, rows in enumerate(members)
+            partial(self._make_job, tasks, members[c], [where[c] for where in places])
+            for c in order
         )
-        for results in run_jobs(
-            jobs, sizes, self.plan.n_jobs, self.limits.cache_bytes, self.buffers
-        ):
+        all_results = run_jobs(jobs, sizes, self.plan.n_jobs, self.limits.cache_bytes, self.buffers)
+        for c, results in zip(order, all_results, strict=True):
             used = []
             for task, coef, where, result in zip(tasks, coefs, places, results, strict=True):
-                at = where[len(solved)]
-                coef[at] = result.coef
-                used.append(task.index[at[result.coef != 0]])
+                coef[where[c]] = result.coef
+                used.append(task.index[where[c][result.coef != 0]])
             n_support += len(np.unique(np.concatenate(used)))
-            solved.append(results)
+            solved[c] = results
             if self.limits.all_or_nothing and not _in_time(results):
                 return None
-            report.finish_cluster(results, n_support)
-        glued = [_glue(coef, [r[p] for r in solved], sizes) for p, coef in enumerate(coefs)]
+            report.finish_cluster(c, results, n_support)
+        by_cluster = [solved[c] for c in range(len(members))]
+        glued = [_glue(coef, [r[p] for r in by_cluster], sizes) for p, coef in enumerate(coefs)]
         record = LevelRecord(
             level=report.level,
             n_clusters=len(members),
@@ -258,7 +260,7 @@ class _Fit:
             solving_seconds=time.perf_counter() - start,
             is_complete=_in_time(glued),
         )
-        intercepts = np.array([[r.intercept for r in results] for results in solved])
+        intercepts = np.array([[r.intercept for r in results] for results in by_cluster])
         return Level(record, partition, clusters, glued, intercepts)
 
     def solve_whole(self, tasks: list[Task], report: "_Reporter") -> Level | None:
@@ -279,7 +281,7 @@ class _Fit:
         if self.limits.all_or_nothing and not _in_time(results):
             return None
         n_support = len(_support(tasks, [result.coef for result in results], n))
-        report.finish_cluster(results, n_support)
+        report.finish_cluster(0, results, n_support)
         record = LevelRecord(
             level=0,
             n_clusters=1,
@@ -313,19 +315,20 @@ class _Fit:
 class _Reporter:
     """Tells the callback about one level."""
 
-    def __init__(
-        self, level: int, n_clusters: int, began: float, callback: Listener | None
-    ) -> None:
-        self.level, self.n_clusters, self.callback = level, n_clusters, callback
+    def __init__(self, level: int, sizes: Index, began: float, callback: Listener | None) -> None:
+        self.level, self.sizes, self.callback = level, sizes, callback
+        # What a cluster costs grows with the square of its points.
+        self.work_left = self.work = int(np.square(sizes).sum())
         self.began, self.level_began = began, time.time()
         self.n_done = self.n_support = 0
         self.n_problems = 1
         self.objective = 0.0
         self.violation: float | None = None
 
-    def finish_cluster(self, results: list[Result], n_support: int) -> None:
+    def finish_cluster(self, c: int, results: list[Result], n_support: int) -> None:
         """Take note of a solved cluster, and of the support vectors of all so far."""
         self.n_done += 1
+        self.work_left -= int(self.sizes[c]) ** 2
         self.n_support, self.violation = n_support, None
         self.objective += sum(r.objective for r in results)
         self._tell()
@@ -349,11 +352,11 @@ class _Reporter:
         now = time.time()
         used, left = now - self.level_began, None
         if self.n_done:
-            left = used * (self.n_clusters - self.n_done) / self.n_done
+            left = used * self.work_left / (self.work - self.work_left)
         self.callback(
             LevelProgress(
                 level=self.level,
-                n_clusters=self.n_clusters,
+                n_clusters=len(self.sizes),
                 n_done=self.n_done,
                 n_support=self.n_support,
                 objective=self.objective,

@@ -22,7 +22,7 @@ from widemargin.solvers.optimum import (
 )
 
 #: Most points of such a problem: of more, working sets leave most alone.
-WHOLE_ROWS = 1500
+WHOLE_ROWS = 2000
 #: Moves per point before points at their bounds rest: most problems are solved by then.
 FIRST_MOVES = 20
 #: A round on the points that do not rest ends at this share of the violation it began with.
