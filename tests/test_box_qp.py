@@ -247,6 +247,23 @@ def test_start_at_the_optimum_needs_nearly_no_moves(n, intercept):
 
 
 @BOTH_DUALS
+def test_a_start_near_the_optimum_takes_in_few_of_its_free_variables(intercept):
+    X, y = noisy_problem(4000)
+    cold = solve(X, y, 10.0, RBF(50.0), intercept=intercept, tol=1e-3)
+    n_free = np.count_nonzero((cold.coef != 0) & (np.abs(cold.coef) < 10.0))
+    assert n_free > 3000
+    start, members = cold.coef.copy(), []
+    start[:10] *= 0.5
+    warm = solve(
+        X, y, 10.0, RBF(50.0), intercept=intercept, tol=1e-3, start=start,
+        callback=lambda progress: members.append(progress.n_working),
+    )  # fmt: skip
+    assert warm.stop_reason == "converged"
+    assert_allclose(warm.objective, cold.objective, rtol=1e-5)
+    assert max(members) < (2000 if intercept else 1000)
+
+
+@BOTH_DUALS
 @pytest.mark.parametrize("kind", ["zeros", "random", "wrong-signs", "too-large", "one-class"])
 def test_any_start_ends_at_the_same_optimum(kind, intercept):
     X, y = noisy_problem(300)
@@ -418,13 +435,16 @@ def test_points_rest_near_the_end(intercept):
     kernel = RBF(0.5)
     gram = RowCountingGram(kernel, kernel.prepare(X), ALONE)
     members = []
-    solve_box_qp(
+    result = solve_box_qp(
         gram, y, np.ones(1900), intercept=intercept, limits=Limits(tol=1e-4),
         callback=lambda progress: members.append(progress.n_working),
     )  # fmt: skip
     active = [rows + size for rows, size in zip(gram.visited, members, strict=False)]
     assert active[0] == 1900
     assert min(active) < 1900
+    # What they missed they were told of in the end.
+    K = formulas.rbf(X, gamma=0.5)
+    assert_allclose(result.gradient, K @ result.coef - y, rtol=0, atol=1e-4)
 
 
 def test_seed_changes_the_route_and_not_the_answer():

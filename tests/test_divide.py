@@ -282,6 +282,22 @@ def test_callback_hears_of_every_cluster_and_of_the_whole_problem():
     assert_allclose(last.objective, levels[-1].record.objective)
 
 
+def test_the_largest_clusters_are_solved_first(monkeypatch):
+    made = []
+
+    def note(job, *_):
+        made.append(len(job.points))
+        return solve_job(job, *_)
+
+    solve_job = clusters.solve_job
+    monkeypatch.setattr(clusters, "solve_job", note)
+    X, y = draw(400)
+    levels = levels_of(X, y, RBF(1.0), plan=with_plan(n_jobs=1))
+    sizes = [np.bincount(level.clusters) for level in levels[:-1]]
+    assert made == [size for level in sizes for size in sorted(level, reverse=True)]
+    assert max(sizes[0]) > min(sizes[0])
+
+
 def test_callback_counts_points_of_several_problems_once():
     X, y = draw(300)
     tasks = [Task(np.arange(300), sign * y, np.ones(300)) for sign in (1.0, -1.0)]

@@ -48,6 +48,9 @@ REFINE_TOL = 0.1
 ROUND_SHARE = 0.1
 #: A round may add as many violators as half of the first sample, or this share of the working set.
 ADDED_SHARE = 0.25
+#: Share of the tolerance by which a free variable of the start must violate its condition to enter the
+#: working set: less than a half, so that of two that violate it together by the tolerance one does.
+ENTRY_SHARE = 0.4
 #: Members within this share of the violation of being violators stay in the working set.
 KEEP_MARGIN = 0.1
 #: On the whole problem, once the violation is below `REST_BELOW`, points rest that satisfy their
@@ -309,17 +312,17 @@ class _State:
         """
         inside = self._mark(self.working.members)[self.active]
         free = self.rises & self.falls
-        chosen = (inside & (free | (score > -KEEP_MARGIN * self.violation))) | (
-            free & (score > 0.5 * self.tol)
-        )
-        others = np.flatnonzero((score > 0) & ~chosen)
+        chosen = inside & (free | (score > -KEEP_MARGIN * self.violation))
+        chosen |= free & (score > ENTRY_SHARE * self.tol)
+        others = np.flatnonzero((score > 0) & ~chosen & ~free)
         n_added = max(self.first_sample // 2, int(ADDED_SHARE * np.count_nonzero(chosen)))
         chosen[_largest(others, score, n_added)] = True
         if self.intercept:
             # What one moves by, another must move by too: whoever enters finds partners.
+            n_partners = max(1, np.count_nonzero(chosen & ~inside))
             gradient, partners = self.gradient[self.active], np.flatnonzero(free)
-            chosen[_largest(partners, gradient, n_added)] = True
-            chosen[_largest(partners, -gradient, n_added)] = True
+            chosen[_largest(partners, gradient, n_partners)] = True
+            chosen[_largest(partners, -gradient, n_partners)] = True
         if np.count_nonzero(chosen) > self.working.max_members:
             at = np.flatnonzero(chosen)
             chosen[:] = False
