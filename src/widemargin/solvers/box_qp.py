@@ -319,7 +319,7 @@ class _State:
         chosen[_largest(others, score, n_added)] = True
         if self.intercept:
             # What one moves by, another must move by too: whoever enters finds partners.
-            n_partners = max(1, np.count_nonzero(chosen & ~inside))
+            n_partners = max(1, int(np.count_nonzero(chosen & ~inside)))
             gradient, partners = self.gradient[self.active], np.flatnonzero(free)
             chosen[_largest(partners, gradient, n_partners)] = True
             chosen[_largest(partners, -gradient, n_partners)] = True
