@@ -82,9 +82,10 @@ def run_ijcnn1() -> Iterator[Row]:
     yield fit_and_judge("LIBSVM", peer, data)
     for _ in range(5):
         yield fit_and_judge("KernelSVC", exact(data.params), data)
-        yield fit_and_judge(
-            "DCSVC, level 3 at once", divided(data.params, n_levels=3, stop_level=3), data
-        )
+        early: dict[str, Any] = {"n_levels": 3, "stop_level": 3}
+        yield fit_and_judge("DCSVC, level 3 at once", divided(data.params, **early), data)
+        few = divided(data.params, sample_size=500, **early)
+        yield fit_and_judge("DCSVC, level 3 at once, 500 sampled", few, data)
         yield fit_and_judge("DCSVC, levels 4, 3", divided(data.params, stop_level=3), data)
         yield fit_and_judge("DCSVC, exact", divided(data.params), data)
 
