@@ -167,8 +167,11 @@ def test_levels_are_good_on_the_way(moons, combine):
     model = DCSVC(**{**EARLY, "stop_level": 0}, combine=combine, keep_levels=True).fit(X, y)
     scores = [np.mean(labels == y) for labels in model.staged_predict(X)]
     assert len(scores) == len(model.levels_) == 3
-    # The paper's Table 1: adding up and committees are worse than early prediction.
-    assert min(scores) > (0.95 if combine == "early" else 0.8)
+    # The paper's Table 1: adding up and committees are worse than early prediction, and more so of
+    # many clusters: those of the lowest level have 75 points each.
+    lowest, higher, _ = scores
+    assert lowest > (0.95 if combine == "early" else 0.8)
+    assert higher > 0.95
     *_, last = model.staged_decision_function(X)
     assert_array_equal(last, model.decision_function(X))
     assert_array_equal(last >= 0, model.predict(X))

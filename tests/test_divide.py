@@ -285,9 +285,9 @@ def test_callback_hears_of_every_cluster_and_of_the_whole_problem():
 def test_the_largest_clusters_are_solved_first(monkeypatch):
     made = []
 
-    def note(job, *_):
+    def note(job, *more):
         made.append(len(job.points))
-        return solve_job(job, *_)
+        return solve_job(job, *more)
 
     solve_job = clusters.solve_job
     monkeypatch.setattr(clusters, "solve_job", note)

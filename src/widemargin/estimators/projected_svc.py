@@ -94,8 +94,8 @@ class ProjectedSVC(BasisClassifier):
         separate the training rows, they become as few as still do.
     candidates : "all", int or float, default="all"
         Rows that may become basis vectors: all, or a number or share of them drawn by chance, and
-        anew when a tenth of them (of many rows, one in 25) is in the basis: sooner,
-        with a higher objective.
+        anew when a tenth of them (of many rows, one in 25) is in the basis. A draw takes less time
+        and ends at a higher objective.
     shared_basis : bool, default=False
         With more than two classes: one basis for all instead of one for each class. In a model of
         the same size every class then has more vectors, and a kernel value serves all.

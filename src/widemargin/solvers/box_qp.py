@@ -239,13 +239,9 @@ class _State:
 
     def refresh(self, stale: Index) -> None:
         """Compute the gradient of some points; of those that rested, from changes if these are few."""
-        change = self.coef
-        if self.rested_coef is not None:
-            since = self.coef - self.rested_coef
-            if np.count_nonzero(since) < np.count_nonzero(self.coef):
-                change = since
-        if change is self.coef:
-            self.gradient[stale] = -self.y[stale]
+        change = None if self.rested_coef is None else self.coef - self.rested_coef
+        if change is None or np.count_nonzero(change) >= np.count_nonzero(self.coef):
+            change, self.gradient[stale] = self.coef, -self.y[stale]
         changed = np.flatnonzero(change)
         self._add_products(stale, changed, change[changed])
 
