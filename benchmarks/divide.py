@@ -299,14 +299,14 @@ def run_support() -> Iterator[Row]:
         for stage, record in zip(model._stages[:-1], model.levels_[:-1], strict=True):
             clusters = assign(stage, data)
             blind = np.flatnonzero(glue(model.kernel_, data, shuffle(clusters), params["C"]))
-            for partition, found in (
+            for way, found in (
                 ("DC-SVM", set(stage.parts.columns)), ("random", set(blind))
             ):  # fmt: skip
                 both = len(final & found)
                 yield {
                     "kernel": name,
                     "clusters": record.n_clusters,
-                    "partition": partition,
+                    "partition": way,
                     "precision (%)": 100.0 * both / len(found),
                     "recall (%)": 100.0 * both / len(final),
                 }

@@ -171,7 +171,7 @@ def test_levels_are_good_on_the_way(moons, combine):
     # many clusters: those of the lowest level have 75 points each.
     lowest, higher, _ = scores
     assert lowest > (0.95 if combine == "early" else 0.8)
-    assert higher > 0.95
+    assert higher > 0.9
     *_, last = model.staged_decision_function(X)
     assert_array_equal(last, model.decision_function(X))
     assert_array_equal(last >= 0, model.predict(X))
