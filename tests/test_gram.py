@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.counting import CountingKernel
 from tests.reference import kernels as formulas
-from widemargin.kernels import RBF, CallableKernel, Linear, Precomputed
+from widemargin.kernels import RBF, CallableKernel, Chi2, Linear, Precomputed
 from widemargin.parallel import Workers, open_workers
 from widemargin.solvers.gram import CachedGram, Gram, make_grams
 
@@ -20,6 +20,32 @@ def draw(n, d=3, seed=0):
 def make_gram(X, workers=ALONE, index=None):
     kernel = RBF(0.5)
     return Gram(kernel, kernel.prepare(X), workers, index)
+
+
+@pytest.mark.parametrize("n", [1, 31, 32, 33, 100])
+@pytest.mark.parametrize("n_features", [1, 3, 4, 9])
+def test_matrix_of_few_points_by_rows(n, n_features):
+    X, index = draw(2 * n, n_features), np.arange(2 * n)[::2]
+    matrix = make_gram(X, index=index).whole()
+    assert not matrix.is_known.any()
+    rows = np.arange(0, n, 3)
+    matrix.fill(rows)
+    matrix.fill(rows[:1])
+    assert_array_equal(np.flatnonzero(matrix.is_known), rows)
+    K = formulas.rbf(X[index], gamma=0.5)
+    assert_allclose(matrix.tiles[0, rows], K[rows], rtol=2e-5)
+    assert_array_equal(matrix.tiles[0, rows, rows], 1.0)
+
+
+@pytest.mark.parametrize("kernel", [RBF(5000.0), Chi2(), RBF(0.5)], ids=["wide", "chi2", "large"])
+def test_matrix_of_few_points_at_once(kernel, monkeypatch):
+    """Where single rows would have too few digits, are sparse, or would not stay in cache."""
+    if kernel == RBF(0.5):
+        monkeypatch.setattr("widemargin.kernels.summed.ROW_SOURCE_BYTES", 100)
+    X = np.abs(draw(40))
+    matrix = Gram(kernel, kernel.prepare(X), ALONE).whole()
+    assert matrix.is_known.all()
+    assert_allclose(matrix.tiles[0], kernel.exact(X, X), rtol=2e-5, atol=1e-7)
 
 
 def make_cached(X, n_rows, index=None, kernel=None):

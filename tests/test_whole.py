@@ -7,14 +7,16 @@ from sklearn.svm import SVC
 
 from tests.reference import kernels as formulas
 from tests.reference import svm_dual
-from widemargin.kernels import RBF
-from widemargin.parallel import open_workers
+from widemargin.kernels import RBF, Kernel, Linear, Poly, Sigmoid
+from widemargin.kernels.summed import SummedKernel
+from widemargin.parallel import Workers, open_workers
 from widemargin.solvers.box_qp import solve_box_qp
 from widemargin.solvers.gram import CachedGram, Gram
 from widemargin.solvers.optimum import Limits
 from widemargin.solvers.whole import WHOLE_ROWS, fits_whole, solve_whole
 
 KERNEL = RBF(0.5)
+ALONE = Workers(1, None)
 
 
 def draw(n=300, seed=0):
@@ -66,6 +68,29 @@ def test_threads_and_kept_rows_change_nothing():
         make_gram=lambda *args: CachedGram(*args, max_bytes=10**6),
     )  # fmt: skip
     assert_array_equal(kept.coef, one.coef)
+
+
+@pytest.mark.parametrize("kernel", [KERNEL, Linear(), Poly(0.5, 2, 1.0), Sigmoid(0.1)])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_rows_are_computed_when_a_move_needs_them(kernel, intercept, monkeypatch):
+    X, y, upper = draw(333)
+    gram = Gram(kernel, kernel.prepare(X), ALONE)
+    lazily = solve_whole(gram, y, upper, intercept=intercept, limits=Limits(tol=1e-4))
+    known = gram.whole().is_known
+    assert set(np.flatnonzero(lazily.coef)) <= set(np.flatnonzero(known))
+    assert np.count_nonzero(known) < len(y)
+    monkeypatch.setattr(SummedKernel, "row_source", Kernel.row_source)
+    at_once = solve(solve_whole, X, y, upper, kernel=kernel, intercept=intercept)
+    assert_allclose(lazily.objective, at_once.objective, rtol=1e-5)
+    assert_allclose(lazily.gradient, at_once.gradient, atol=1e-3)
+
+
+def test_a_start_begins_with_the_rows_of_its_support_vectors():
+    X, y, upper = draw()
+    found = solve(solve_whole, X, y, upper, intercept=False, limits={"tol": 1e-5})
+    gram = Gram(KERNEL, KERNEL.prepare(X), ALONE)
+    solve_whole(gram, y, upper, intercept=False, limits=Limits(tol=1e-4), start=found.coef)
+    assert_array_equal(gram.whole().is_known, found.coef != 0)
 
 
 @pytest.mark.parametrize("intercept", [True, False])

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from widemargin.kernels.tiles_fast import RowSource
 from widemargin.parallel import Workers
 
 Index = NDArray[np.intp]
@@ -119,6 +120,13 @@ class Kernel(ABC):
         workers: Workers,
     ) -> None:  # fmt: skip
         """Write ``k(a[rows], b[cols])`` to the first columns of ``out``."""
+
+    def row_source(self, points: Points, rows: Index) -> RowSource | None:
+        """What a compiled loop needs to compute rows of the matrix of some points by itself.
+
+        None where it cannot, or not as fast as `block` computes many.
+        """
+        return None
 
     @abstractmethod
     def accumulate(

@@ -25,6 +25,8 @@ FLOAT32_NORM = 46.0
 NARROW_NORM = 8192.0
 #: Kernels with an exponential put this into their scale: powers of two are cheaper to compute.
 LOG2_E = 1.4426950408889634
+#: Most bytes of points of which rows are computed one by one: they should stay in cache.
+ROW_SOURCE_BYTES = 2**19
 #: Rows converted at a time, so that preparing data needs little memory beyond the result.
 CHUNK_ROWS = 8192
 
@@ -133,6 +135,18 @@ class SummedKernel(Kernel):
         no_coef, no_out = np.empty((0, 0)), np.empty((0, 0))
         fill = self._bind(a, b)
         workers.run(len(rows), lambda i, j: fill(rows[i:j], cols, no_coef, no_out, out[i:j]))
+
+    def row_source(self, points: Points, rows: Index) -> tiles.RowSource | None:
+        values, form = points.values, self.form
+        is_large = 4 * len(rows) * values.shape[1] > ROW_SOURCE_BYTES
+        if is_large or sparse.issparse(values) or values.dtype != np.float32:
+            return None
+        width = -(-len(rows) // tiles.VECTOR) * tiles.VECTOR
+        features = np.zeros((values.shape[1], width), np.float32)
+        features[:, : len(rows)] = values[rows].T
+        return tiles.RowSource(
+            form.finish, form.shift, form.degree, features.ravel(), points.norms[rows]
+        )
 
     def accumulate(
         self, a: Points, rows: Index, b: Points, cols: Index, coef: NDArray[np.float64],

@@ -8,8 +8,11 @@ cache, is finished in place, and is then either copied out or multiplied by coef
 All functions release the interpreter lock, so callers run several of them in threads.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 # Operations summed over features.
 DOT, CHI2, MIN, JENSEN_SHANNON, POWER_MEAN = range(5)
@@ -299,6 +302,43 @@ def sum_row(op, power, values, starts, dense, sums):
             add_jensen_shannon(values[k], starts[k], dense, sums)
         else:
             add_power_mean(values[k], power, starts[k], dense, sums)
+
+
+class RowSource(NamedTuple):
+    """What `write_kernel_row` needs of some dense points and a kernel of their scalar products.
+
+    Attributes
+    ----------
+    finish, coef0, degree
+        Function applied to the sums.
+    features : ndarray
+        All values of the first feature, of the second, and so on, each a multiple of `VECTOR` long.
+    norms : ndarray of shape (n,)
+        What the kernel subtracts from the sums.
+    """
+
+    finish: int
+    coef0: float
+    degree: int
+    features: NDArray[np.float32]
+    norms: NDArray[np.float32]
+
+
+@inlined
+def write_kernel_row(source, row, out):
+    """Kernel between one point and all."""
+    n = source.norms.size
+    width = (n + VECTOR - 1) // VECTOR * VECTOR
+    n_features = source.features.size // width
+    values, starts = np.empty(n_features, np.float32), np.empty(n_features, np.uint64)
+    for f in range(n_features):
+        values[f] = source.features[f * width + row]
+        starts[f] = np.uint64(f * width)
+    sums = np.empty(width, np.float32)
+    sum_dots(values, starts, source.features, sums)
+    finish_row(
+        source.finish, source.coef0, source.degree, sums[:n], source.norms[row], source.norms, out
+    )
 
 
 @jit

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from widemargin.kernels import Index
 from widemargin.solvers.box_qp_fast import optimise_pairs
-from widemargin.solvers.gram import Gram
+from widemargin.solvers.gram import NO_SOURCE, Gram
 from widemargin.solvers.optimum import (
     FloatArray,
     Limits,
@@ -338,14 +338,14 @@ class _State:
         coef = self.coef[members]
         tol = np.float32(max(0.5 * self.tol, ROUND_SHARE * self.violation))
         lower, upper, diag = self.lower[members], self.upper[members], self.diag[members]
-        gradient = self.gradient[members].astype(np.float32)
+        gradient, is_known = self.gradient[members].astype(np.float32), np.ones(len(members), bool)
         call_moves = max(1, CALL_ENTRIES // len(members))
         spare_moves = min(spare_moves, ROUND_MOVES * len(members))
         while True:
             max_moves = int(min(call_moves, spare_moves))
             n_moves, violation = optimise_pairs(
-                self.intercept, self.working.tiles, diag, lower, upper, tol, max_moves,
-                gradient, coef,
+                self.intercept, self.working.tiles, is_known, NO_SOURCE, diag, lower, upper, tol,
+                max_moves, gradient, coef,
             )  # fmt: skip
             self.n_iter += n_moves
             spare_moves -= n_moves

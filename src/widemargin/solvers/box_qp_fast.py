@@ -8,7 +8,7 @@ integers does, so values are compared through integers that sort like the floats
 import numpy as np
 from numba import njit
 
-from widemargin.kernels.tiles_fast import copy_row
+from widemargin.kernels.tiles_fast import copy_row, write_kernel_row
 
 BLOCK = 256
 SQUARE = 32
@@ -259,7 +259,17 @@ def apply_moves(i, step_i, j, step_j, tiles, no_rise, no_fall, gradient, lows, h
 
 
 @jit
-def optimise_pairs(tied, tiles, diag, lower, upper, tol, max_updates, gradient, coef):
+def make_known(k, source, diag, is_known, tiles):
+    """Compute a row of a matrix that is a single tile."""
+    write_kernel_row(source, k, tiles[0, k])
+    tiles[0, k, k] = diag[k]
+    is_known[k] = True
+
+
+@jit
+def optimise_pairs(
+    tied, tiles, is_known, source, diag, lower, upper, tol, max_updates, gradient, coef
+):
     """Minimise ``0.5 b'Kb - p'b`` over ``lower <= b <= upper`` by exact moves of pairs.
 
     With ``tied`` the sum of b is held (the dual of an SVM with intercept), without it is free. The
@@ -277,6 +287,9 @@ def optimise_pairs(tied, tiles, diag, lower, upper, tol, max_updates, gradient, 
     Stops when ``max(gradient of b that may fall) - min(gradient of b that may rise) < tol`` (without
     ``tied``, both are taken against zero), or after ``max_updates`` moves. Returns the number of
     moves and the violation.
+
+    Rows of K that are not marked in ``is_known``, and then are of a single tile, are computed from
+    ``source``, a `RowSource`, when a move needs them: most points never move.
     """
     n, side = gradient.size, tiles.shape[2]
     no_rise, no_fall = np.empty(n, np.float32), np.empty(n, np.float32)
@@ -305,11 +318,16 @@ def optimise_pairs(tied, tiles, diag, lower, upper, tol, max_updates, gradient, 
         else:
             start, stop = starts[high_block], starts[high_block + 1]
             i = start + locate_fall(gradient[start:stop], no_fall[start:stop], highs[high_block])
-        j = select_partner(tied, i, tiles, gradient, no_rise, no_fall, diag)
-        if j < 0:
-            if tied:
-                break
-            j = i
+        j = i
+        if is_known[i]:
+            j = select_partner(tied, i, tiles, gradient, no_rise, no_fall, diag)
+            if j < 0:
+                if tied:
+                    break
+                j = i
+        if not is_known[j]:
+            make_known(j, source, diag, is_known, tiles)
+            continue
         k_ij = np.float64(tiles[tile_of(i // side, j // side), i % side, j % side])
         step_i, step_j = pair_steps(tied, i, j, k_ij, diag, lower, upper, gradient, coef)
         if step_i == 0.0 and step_j == 0.0:

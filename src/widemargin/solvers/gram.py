@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from widemargin.kernels import Index, Kernel, Points
 from widemargin.kernels.tiles_fast import (
+    RowSource,
     add_stored_rows,
     copy_stored_rows,
     store_columns,
@@ -14,12 +15,15 @@ from widemargin.kernels.tiles_fast import (
 )
 from widemargin.memory import Buffers
 from widemargin.parallel import Workers
+from widemargin.solvers.box_qp_fast import make_known
 
 FloatArray = NDArray[np.float64]
 
 #: Values per point from which kernel rows are kept. An estimate from the cost of an entry and of
 #: touching memory: 12 to 22 values computed anew, 150 kept; nothing between was tried.
 CACHE_ENTRIES = 64
+#: Of matrices all rows of which are known.
+NO_SOURCE = RowSource(0, 0.0, 0, np.empty(0, np.float32), np.empty(0, np.float32))
 #: Columns of kept rows that are computed at a time.
 PART = 1024
 
@@ -42,7 +46,7 @@ class Gram:
         self.buffers = Buffers() if buffers is None else buffers
         self.index = np.arange(len(points)) if index is None else index
         self.diag = (kernel.diag(points) if diag is None else diag)[self.index]
-        self._whole: NDArray[np.float32] | None = None
+        self._whole: LazyMatrix | None = None
 
     def __len__(self) -> int:
         return len(self.index)
@@ -60,17 +64,43 @@ class Gram:
             out.reshape(-1, 1), self.workers,
         )  # fmt: skip
 
-    def whole(self) -> NDArray[np.float32]:
-        """All of the matrix, computed once, as the only one of the tiles that `optimise_pairs` takes.
-
-        For problems of few points. Computing half of it and mirroring that takes as long.
-        """
+    def whole(self) -> "LazyMatrix":
+        """The matrix for problems of few points; the same one each time."""
         if self._whole is None:
-            n, everyone = len(self), np.arange(len(self))
-            self._whole = self.buffers.take("working", 1, n, n)
-            self.block(everyone, everyone, self._whole[0], self.workers)
-            self._whole[0, everyone, everyone] = self.diag
+            self._whole = LazyMatrix(self)
         return self._whole
+
+
+class LazyMatrix:
+    """The kernel matrix of a problem of few points: most of them never move and need no row.
+
+    Where compiled loops cannot compute single rows as fast as BLAS all of them, it is filled at once.
+
+    Attributes
+    ----------
+    tiles : ndarray of shape (1, n, n)
+        The matrix, as the only one of the tiles that `optimise_pairs` takes.
+    is_known : ndarray of shape (n,)
+        Rows that have been computed; others hold anything.
+    source : RowSource
+        What the others are computed from.
+    """
+
+    def __init__(self, gram: Gram) -> None:
+        n, everyone = len(gram), np.arange(len(gram))
+        source = gram.kernel.row_source(gram.points, gram.index)
+        self.tiles = gram.buffers.take("working", 1, n, n)
+        self.source = NO_SOURCE if source is None else source
+        self.is_known = np.full(n, source is None)
+        self._diag = gram.diag.astype(np.float32)
+        if source is None:
+            gram.block(everyone, everyone, self.tiles[0], gram.workers)
+            self.tiles[0, everyone, everyone] = self._diag
+
+    def fill(self, rows: Index) -> None:
+        """Compute those of some rows that are not known."""
+        for row in rows[~self.is_known[rows]]:
+            make_known(row, self.source, self._diag, self.is_known, self.tiles)
 
 
 class CachedGram(Gram):

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from widemargin.kernels import Index
 from widemargin.solvers.box_qp_fast import add_matvec, optimise_pairs
-from widemargin.solvers.gram import Gram
+from widemargin.solvers.gram import Gram, LazyMatrix
 from widemargin.solvers.optimum import (
     FloatArray,
     Limits,
@@ -56,8 +56,9 @@ def solve_whole(
     n, diag = len(gram), gram.diag.astype(np.float32)
     lower, high = np.where(y > 0, 0.0, -upper), np.where(y > 0, upper, 0.0)
     coef = np.zeros(n) if start is None else make_feasible(start, lower, high, intercept)
-    tiles = gram.whole()
-    gradient = _multiply(tiles, coef, y)
+    matrix = gram.whole()
+    matrix.fill(np.flatnonzero(coef))
+    gradient = _multiply(matrix.tiles, coef, y)
     members, target, most = np.arange(n), 0.5 * limits.tol, FIRST_MOVES * n
     pace, n_moves, objective = Pace(), 0, 0.0
     while True:
@@ -67,9 +68,9 @@ def solve_whole(
             # A few moves even when time is up from the beginning: a poor model is better than none.
             most = min(most, n)
         n_moves += _optimise(
-            intercept, tiles, diag, lower, high, members, np.float32(target), most, gradient, coef
+            intercept, matrix, diag, lower, high, members, np.float32(target), most, gradient, coef
         )
-        gradient = _multiply(tiles, coef, y)
+        gradient = _multiply(matrix.tiles, coef, y)
         found = optimum_of(coef, gradient, y, upper, intercept)
         seconds = time.perf_counter() - began
         if callback is not None:
@@ -90,18 +91,21 @@ def solve_whole(
 
 
 def _optimise(
-    tied: bool, tiles: NDArray[np.float32], diag: NDArray[np.float32], lower: FloatArray,
+    tied: bool, matrix: LazyMatrix, diag: NDArray[np.float32], lower: FloatArray,
     upper: FloatArray, members: Index, tol: np.float32, max_moves: int, gradient: FloatArray,
     coef: FloatArray,
 ) -> int:  # fmt: skip
     """Move some points, see `optimise_pairs`; returns the number of moves."""
-    part = tiles
+    tiles, is_known = matrix.tiles, matrix.is_known
     if len(members) < len(coef):
-        part = np.ascontiguousarray(tiles[0][np.ix_(members, members)])[None]
+        matrix.fill(members)
+        tiles = np.ascontiguousarray(tiles[0][np.ix_(members, members)])[None]
+        is_known = np.ones(len(members), bool)
     inside, slope = coef[members], gradient[members].astype(np.float32)
     n_moves, _ = optimise_pairs(
-        tied, part, diag[members], lower[members], upper[members], tol, max_moves, slope, inside
-    )
+        tied, tiles, is_known, matrix.source, diag[members], lower[members], upper[members], tol,
+        max_moves, slope, inside,
+    )  # fmt: skip
     coef[members] = inside
     return int(n_moves)
 
