@@ -2,6 +2,7 @@
 
 import pickle
 import time
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -327,3 +328,23 @@ def test_damaged_files_are_refused(iris, tmp_path):
         write_model_file(tmp_path / "bad", file.kind, file.meta | {name: None}, dict(file.arrays))
         with pytest.raises(ModelFileError, match="cannot read"):
             widemargin.load(tmp_path / "bad")
+
+
+def test_memory_does_not_grow_with_rows_times_basis_vectors(monkeypatch):
+    monkeypatch.setattr("widemargin.solvers.sparse_machine.EXACT_COLUMNS", 0)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40_000, 2)).astype(np.float32)
+    y = np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=len(X)) > 0, 1, -1)
+    model = ProjectedSVC(
+        n_basis=50, candidates=50, gamma=2.0, refine=False, random_state=0, memory="1 MB"
+    )
+    clone(model).fit(X[:500], y[:500])
+    tracemalloc.start()
+    try:
+        model.fit(X, y)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert model.n_basis_ == 50
+    # Less than the values of the basis alone would take.
+    assert peak < 8 * len(X) * 50

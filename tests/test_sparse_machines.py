@@ -15,7 +15,7 @@ from widemargin.parallel import Workers, open_workers
 from widemargin.solvers import sparse_machine, sparse_scores
 from widemargin.solvers.sparse_machine import Columns, KernelRows, Machine
 from widemargin.solvers.sparse_scores import Candidates, Scores
-from widemargin.solvers.sparse_search import Search, Selector, draw_candidates
+from widemargin.solvers.sparse_search import Search, Selector, draw_candidates, share_memory
 
 ALONE = Workers(1, None)
 
@@ -41,8 +41,8 @@ def make_machine(X, y, cost, kernel, rows, *, ridge=False):
     return machine
 
 
-def select(X, y, cost, kernel, n_basis, **options):
-    columns = Columns(KernelRows(kernel, X, ALONE))
+def select(X, y, cost, kernel, n_basis, *, is_held=True, **options):
+    columns = Columns(KernelRows(kernel, X, ALONE), is_held=is_held)
     machines = [Machine(columns, labels, cost) for labels in np.atleast_2d(y)]
     search = Search(n_basis, **options)
     rng = np.random.default_rng(0)
@@ -89,13 +89,13 @@ def test_updates_equal_the_closed_forms():
 
     check()
     for at, row in [(0, 45), (3, 12), (4, 70), (1, 3)]:
-        old = columns.values[:, at].copy()
+        old = columns.column(at)
         columns.replace(at, row, columns.data.column(row))
         machine.exchange(at, old)
         machine.settle()
         check()
     for at in (2, 0):
-        old = columns.values[:, at].copy()
+        old = columns.column(at)
         columns.remove(at)
         machine.remove(at, old)
         machine.settle()
@@ -270,6 +270,49 @@ def test_float32_values_choose_as_well(held):
         other, _ = select(X, y, cost, kernel, 15, max_bytes=10**9 if held else 1)
     assert other.path[0].rows == exact.path[0].rows
     assert_allclose(other.final.objective, exact.final.objective, rtol=5e-3)
+
+
+@pytest.mark.parametrize("is_exact", [True, False])
+@pytest.mark.parametrize("n_candidates", [None, 40])
+def test_values_of_the_basis_computed_again_choose_the_same(is_exact, n_candidates, monkeypatch):
+    X, y, cost, kernel, _ = make_problem(200, seed=3)
+    monkeypatch.setattr(sparse_machine, "COPIED_VALUES", 500)
+    if not is_exact:
+        monkeypatch.setattr(sparse_machine, "EXACT_COLUMNS", 0)
+        monkeypatch.setattr(sparse_scores, "EXACT_ROWS", 0)
+    options = {"n_candidates": n_candidates, "max_bytes": 1}
+    held, _ = select(X, y, cost, kernel, 12, **options)
+    computed, selector = select(X, y, cost, kernel, 12, is_held=False, **options)
+    assert computed.n_exchanges > 0
+    assert computed.final.rows == held.final.rows
+    assert_allclose(computed.final.coef, held.final.coef, rtol=1e-4)
+    assert_allclose(computed.final.objective, held.final.objective, rtol=1e-6)
+    columns = selector.columns
+    assert_allclose(columns.values(slice(None))[:, 3], columns.column(3), rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("is_held", [True, False])
+def test_a_basis_that_no_longer_separates_gives_way_to_the_last_that_did(is_held):
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    result, selector = select(X, y, np.full(60, 100.0), RBF(0.3), 12, is_held=is_held)
+    machine, columns = selector.machines[0], selector.columns
+    assert machine.is_separated
+    # Fewer vectors were tried, and exchanged.
+    assert result.n_exchanges > 0
+    assert result.final.rows == result.path[-1].rows
+    K = RBF(0.3).exact(X, X[columns.rows])
+    decisions = K @ machine.solution.u[1:] + machine.intercept
+    assert_allclose(1.0 - y * decisions, machine.solution.errors, atol=1e-8)
+
+
+def test_memory_is_shared_by_basis_and_candidates():
+    n, columns = 1000, 8 * 1000 * 20
+    assert share_memory(Search(20, max_bytes=3 * columns), n) == (
+        True, Search(20, max_bytes=2 * columns)
+    )  # fmt: skip
+    small = Search(20, max_bytes=columns)
+    assert share_memory(small, n) == (False, small)
 
 
 def test_threads_do_not_change_the_choice():

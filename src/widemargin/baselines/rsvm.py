@@ -16,14 +16,12 @@ from widemargin.kernels import Index, Kernel
 from widemargin.memory import parse_bytes
 from widemargin.parallel import open_workers
 from widemargin.problem import Problem
-from widemargin.solvers.sparse_machine import Columns, Machine
+from widemargin.solvers.sparse_machine import VALUE_BYTES, Columns, Machine
 from widemargin.solvers.sparse_search import Selection, describe_machines
 from widemargin.validation import draw_seed
 
 #: Basis vectors whose kernel values are computed together.
 COLUMNS_AT_ONCE = 64
-#: Bytes of a kernel value in training.
-VALUE_BYTES = 8
 
 
 class RSVC(BasisClassifier):

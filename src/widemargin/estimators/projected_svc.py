@@ -30,6 +30,7 @@ from widemargin.solvers.sparse_search import (
     Selector,
     Stage,
     draw_candidates,
+    share_memory,
 )
 from widemargin.validation import (
     check_flag,
@@ -108,9 +109,9 @@ class ProjectedSVC(BasisClassifier):
     max_time : float or None, default=None
         Seconds after which to stop with the basis reached so far.
     memory : int or str, default="auto"
-        Bound on kernel values held for candidates, in bytes or text such as ``"2 GB"``; what does not
-        fit is computed again and again. Those of the basis, 8 bytes for each row and vector, are held
-        in any case.
+        Bound on kernel values that are held, in bytes or text such as ``"2 GB"``: 8 bytes for each row
+        and basis vector, 4 (of few rows 8) for each row and candidate. What does not fit is computed
+        again and again.
     n_jobs : int or None, default=None
         Threads; None for all cores.
     random_state : int, RandomState or None, default=None
@@ -380,18 +381,19 @@ class ProjectedSVC(BasisClassifier):
             search = replace(search, n_candidates=count_rows(self.candidates, n))
         questions = [sub.y for sub in split_classes(problem)]
         groups = [questions] if self.shared_basis else [[y] for y in questions]
-        selections = []
+        is_held, search = share_memory(search, n)
         with open_workers(self.n_jobs) as workers, show_bases(len(groups), self.verbose) as show:
             rows = self._read_rows(problem, kernel, workers)
             rng = np.random.default_rng(seed)
             candidates = draw_candidates(rows, search, rng)
-            for number, group in enumerate(groups):
-                columns = Columns(rows, n_expected=min(search.n_basis, n))
+
+            def choose(number: int, group: list[NDArray[np.float64]]) -> Selection:
+                columns = Columns(rows, n_expected=min(search.n_basis, n), is_held=is_held)
                 machines = [Machine(columns, y, self.C * problem.weights) for y in group]
                 listener = self._listener(show, number)
-                selector = Selector(columns, machines, search, candidates, rng, listener)
-                selections.append(selector.run())
-        return selections
+                return Selector(columns, machines, search, candidates, rng, listener).run()
+
+            return [choose(number, group) for number, group in enumerate(groups)]
 
     def _listener(
         self, show: Callable[[int, str, Stage], object] | None, number: int

@@ -30,10 +30,14 @@ from widemargin.parallel import Workers
 
 FloatArray = NDArray[np.float64]
 
+ALONE = Workers(1, None)
+
 #: Feature values of the data up to which columns of basis vectors are computed in float64.
 EXACT_COLUMNS = 2**22
-#: Rows whose kernel values are copied at a time.
-COPIED_ROWS = 512
+#: Bytes of a kernel value of the basis.
+VALUE_BYTES = 8
+#: Kernel values that are copied at a time.
+COPIED_VALUES = 2**17
 #: Rounds of Newton's method for one basis; a few are the rule.
 MAX_ROUNDS = 100
 #: Largest gradient, as a share of its terms, that counts as zero.
@@ -75,6 +79,12 @@ class KernelRows:
             return self._exact(row)
         return self.block(np.array([row]), self.workers)[:, 0].astype(np.float64)
 
+    def values(self, rows: Index, columns: Index, workers: Workers) -> FloatArray:
+        """Kernel between rows and columns, as exact as that of `column`."""
+        if self.is_exact:
+            return self.kernel.exact(self.X[rows], self.X[columns])
+        return np.asarray(self.block(columns, workers, rows), np.float64)
+
     def block(self, columns: Index, workers: Workers, rows: Index | None = None) -> Any:
         """Kernel between rows (all if not given) and columns, in float32."""
         rows = np.arange(len(self)) if rows is None else rows
@@ -86,40 +96,84 @@ class KernelRows:
 class Columns:
     """Kernel values between all rows and the basis vectors, and the penalty matrix of these.
 
+    Of each column its mean is subtracted: the bias makes up for it, and what is left has digits to
+    spare. Values are held, or computed whenever they are asked for.
+
     Parameters
     ----------
     data : KernelRows
         The rows.
     is_ridge : bool, default=False
-        Whether w and b are penalised by their squares and not by ``w' K_B w``, as in RSVM.
+        Whether w and b are penalised by their squares and not by ``w' K_B w``, as in RSVM. Means are
+        then left where they are.
     n_expected : int, default=8
         Basis vectors to make room for.
+    is_held : bool, default=True
+        Whether to hold the values.
     """
 
-    def __init__(self, data: KernelRows, *, is_ridge: bool = False, n_expected: int = 8) -> None:
+    def __init__(
+        self,
+        data: KernelRows,
+        *,
+        is_ridge: bool = False,
+        n_expected: int = 8,
+        is_held: bool = True,
+    ) -> None:
         self.data = data
         self.is_ridge = is_ridge
         self.rows: list[int] = []
         self._means: list[float] = []
-        self._values = np.empty((len(data), n_expected), order="F")
+        self._held = np.empty((len(data), n_expected), order="F") if is_held else None
         self._penalty: FloatArray | None = None
-
-    @property
-    def values(self) -> FloatArray:
-        """Kernel between all rows and the basis, shape (n, n_basis), less the mean of each column.
-
-        The bias makes up for the means, and what is left has digits to spare.
-        """
-        return self._values[:, : len(self.rows)]
 
     @property
     def means(self) -> FloatArray:
         """What was subtracted from each column; zero where the bias is penalised."""
         return np.array(self._means)
 
+    def values(
+        self, rows: Index | slice, places: Index | None = None, workers: Workers = ALONE
+    ) -> FloatArray:
+        """Kernel between some rows and the basis, or some places in it, less the means."""
+        if self._held is not None:
+            held = self._held[:, : len(self.rows)]
+            if places is None:
+                return held[rows]
+            return held[rows][:, places] if isinstance(rows, slice) else held[np.ix_(rows, places)]
+        if isinstance(rows, slice):
+            rows = np.arange(len(self.data))[rows]
+        basis, means = np.array(self.rows, np.intp), self.means
+        if places is not None:
+            basis, means = basis[places], means[places]
+        return self.data.values(rows, basis, workers) - means
+
+    def split(self, n_rows: int) -> Iterator[slice]:
+        """Parts of so many rows for which to ask at a time.
+
+        They take about as much memory as a matrix among the basis, or else little.
+        """
+        size = len(self.rows) + 1
+        step = max(size, COPIED_VALUES // size)
+        return (slice(start, start + step) for start in range(0, n_rows, step))
+
+    def column(self, at: int) -> FloatArray:
+        """Kernel between all rows and one basis vector, less the mean."""
+        if self._held is not None:
+            return self._held[:, at].copy()
+        return self.data.column(self.rows[at]) - self._means[at]
+
+    def multiply(self, coef: FloatArray) -> FloatArray:
+        """Values of all rows times coefficients of the basis."""
+        n = len(self.data)
+        if self._held is not None:
+            return np.asarray(self._held[:, : len(self.rows)] @ coef)
+        parts = [self.values(part, None, self.data.workers) @ coef for part in self.split(n)]
+        return np.concatenate(parts)
+
     def kernel_at(self, rows: Index | list[int]) -> FloatArray:
-        """Kernel between some rows and the basis."""
-        return self.values[rows] + self.means
+        """Kernel between some rows and the basis, as it is."""
+        return self.values(np.asarray(rows, np.intp)) + self.means
 
     @property
     def noise(self) -> float:
@@ -137,24 +191,19 @@ class Columns:
                 self._penalty[1:, 1:] = 0.5 * (K + K.T)
         return self._penalty
 
-    def save(self) -> tuple[list[int], list[float], FloatArray]:
-        """The basis, for `restore`."""
-        return self.rows.copy(), self._means.copy(), self.values.copy()
-
-    def restore(self, state: tuple[list[int], list[float], FloatArray]) -> None:
-        """Go back to a saved basis, which had at least as many vectors as there are now."""
-        rows, means, values = state
-        self.rows, self._means = rows.copy(), means.copy()
-        self._values[:, : len(rows)] = values
-        self._penalty = None
+    def restore(self, rows: list[int]) -> None:
+        """Go back to an earlier basis."""
+        self.rows, self._means = [], []
+        for row in rows:
+            self.append(row, self.data.column(row))
 
     def append(self, row: int, column: FloatArray) -> None:
         """Add a basis vector."""
         size = len(self.rows)
-        if size == self._values.shape[1]:
-            grown = np.empty((len(self._values), 2 * size), order="F")
-            grown[:, :size] = self._values
-            self._values = grown
+        if self._held is not None and size == self._held.shape[1]:
+            grown = np.empty((len(self._held), 2 * size), order="F")
+            grown[:, :size] = self._held
+            self._held = grown
         self.rows.append(row)
         self._means.append(0.0)
         self.replace(size, row, column)
@@ -162,14 +211,16 @@ class Columns:
     def replace(self, at: int, row: int, column: FloatArray) -> None:
         """Put another basis vector in the place of one."""
         self._means[at] = 0.0 if self.is_ridge else float(column.mean())
-        self._values[:, at] = column - self._means[at]
+        if self._held is not None:
+            self._held[:, at] = column - self._means[at]
         self.rows[at] = row
         self._penalty = None
 
     def remove(self, at: int) -> None:
         """Take a basis vector away."""
         size = len(self.rows)
-        self._values[:, at : size - 1] = self._values[:, at + 1 : size]
+        if self._held is not None:
+            self._held[:, at : size - 1] = self._held[:, at + 1 : size]
         del self.rows[at], self._means[at]
         self._penalty = None
 
@@ -295,19 +346,19 @@ class Machine:
 
     def _border(self, at: int) -> None:
         """Put the row and column of a new basis vector at a place of M."""
-        rows = np.flatnonzero(self.support)
-        cost = self.cost[rows]
-        column = self.columns.values[rows, at - 1]
-        weighted = cost * column
         size = len(self.columns.rows) + 1
         if size > len(self._M):
             M, rhs = np.zeros((size, size)), np.zeros(size)
             M[:-1, :-1], rhs[:-1] = self._M, self._rhs
             self._M, self._rhs = M, rhs
-        penalty = self.columns.penalty[at]
-        line = penalty + np.append(weighted.sum(), weighted @ self.columns.values[rows])
+        line, right = self.columns.penalty[at].copy(), 0.0
+        for rows, K in self._values_at(np.flatnonzero(self.support)):
+            weighted = self.cost[rows] * K[:, at - 1]
+            line[0] += weighted.sum()
+            line[1:] += weighted @ K
+            right += float(weighted @ self.y[rows])
         self._M[at, :] = self._M[:, at] = line
-        self._rhs[at] = weighted @ self.y[rows]
+        self._rhs[at] = right
 
     def _follow(self, changed: NDArray[np.bool_]) -> None:
         """Let rows enter or leave the support set."""
@@ -317,35 +368,32 @@ class Machine:
         if 2 * np.count_nonzero(changed) > np.count_nonzero(self.support):
             self._rebuild()
             return
-        rows = np.flatnonzero(changed)
-        self._add_rows(rows, np.where(self.support[rows], self.cost[rows], -self.cost[rows]))
+        signs = np.where(self.support, self.cost, -self.cost)
+        self._add_rows(np.flatnonzero(changed), signs)
 
     def _rebuild(self) -> None:
         self.n_rebuilt += 1
         self._M = self.columns.penalty.copy()
         self._rhs = np.zeros(len(self._M))
-        rows = np.flatnonzero(self.support)
-        self._add_rows(rows, self.cost[rows])
+        self._add_rows(np.flatnonzero(self.support), self.cost)
 
     def _add_rows(self, rows: Index, cost: FloatArray) -> None:
-        for part in self._split(len(rows)):
-            self._add_block(rows[part], cost[part])
-
-    def _split(self, n_rows: int) -> Iterator[slice]:
-        """Parts to copy at a time: they take about as much memory as M, or else little."""
-        step = max(COPIED_ROWS, len(self._M))
-        return (slice(start, start + step) for start in range(0, n_rows, step))
-
-    def _add_block(self, rows: Index, cost: FloatArray) -> None:
-        K = self.columns.values[rows]
-        weighted = cost[:, None] * K
-        self._M[0, 0] += cost.sum()
-        self._M[0, 1:] += weighted.sum(axis=0)
+        """Add rows to M, at costs that are given for all rows."""
+        for part, K in self._values_at(rows):
+            weighted = cost[part, None] * K
+            self._M[0, 0] += cost[part].sum()
+            self._M[0, 1:] += weighted.sum(axis=0)
+            self._M[1:, 1:] += K.T @ weighted
+            signed = cost[part] * self.y[part]
+            self._rhs[0] += signed.sum()
+            self._rhs[1:] += K.T @ signed
         self._M[1:, 0] = self._M[0, 1:]
-        self._M[1:, 1:] += K.T @ weighted
-        signed = cost * self.y[rows]
-        self._rhs[0] += signed.sum()
-        self._rhs[1:] += K.T @ signed
+
+    def _values_at(self, rows: Index) -> Iterator[tuple[Index, FloatArray]]:
+        """Some rows, part by part, and their values."""
+        columns = self.columns
+        for part in columns.split(len(rows)):
+            yield rows[part], columns.values(rows[part], None, columns.data.workers)
 
     def _solve(self) -> FloatArray:
         scaled, scale = self._scaled()
@@ -370,7 +418,7 @@ class Machine:
         return self.columns.penalty.diagonal() * np.square(scale)
 
     def _evaluate(self, u: FloatArray) -> Solution:
-        return self._value(u, 1.0 - self.y * (self.columns.values @ u[1:] + u[0]))
+        return self._value(u, 1.0 - self.y * (self.columns.multiply(u[1:]) + u[0]))
 
     def _value(self, u: FloatArray, errors: FloatArray) -> Solution:
         violations = np.maximum(errors, 0.0)
@@ -396,12 +444,12 @@ class Machine:
         violations = self.cost * np.maximum(self.solution.errors, 0.0)
         pull = self.y * violations
         penalty = self.columns.penalty @ self.solution.u
-        values = self.columns.values
-        gradient = penalty - np.append(pull.sum(), values.T @ pull)
-        terms = np.abs(penalty)
+        gradient, terms = penalty.copy(), np.abs(penalty)
+        gradient[0] -= pull.sum()
         terms[0] += violations.sum()
-        for part in self._split(len(violations)):
-            terms[1:] += np.abs(values[part]).T @ violations[part]
+        for rows, K in self._values_at(np.flatnonzero(violations)):
+            gradient[1:] -= K.T @ pull[rows]
+            terms[1:] += np.abs(K).T @ violations[rows]
         return bool((np.abs(gradient) <= GRADIENT_TOL * terms.max() + 1e-300).all())
 
 

@@ -19,6 +19,7 @@ from widemargin.kernels import Index
 from widemargin.parallel import Workers
 from widemargin.solvers.sparse_fast import add_rows, add_squares
 from widemargin.solvers.sparse_machine import (
+    COPIED_VALUES,
     FloatArray,
     KernelRows,
     Machine,
@@ -101,10 +102,15 @@ class Candidates:
         is_held = self._held is not None
         if (is_held and n_factors > FEW_FACTORS) or (squares and not is_held):
             return self._sweep_tiles(used, weights, factors, n_factors, squares=squares)
-        coef = weights[used, None] * factors(used)
         if is_held:
+            coef = weights[used, None] * factors(used)
             return self._add_rows(used, coef, weights[used] if squares else np.empty(0))
-        return self._accumulate(used, coef), np.empty(0)
+        out = np.zeros((n_factors, len(self.rows)))
+        step = max(TILE_COLUMNS, COPIED_VALUES // max(n_factors, 1))
+        for start in range(0, len(used), step):
+            part = used[start : start + step]
+            out += self._accumulate(part, weights[part, None] * factors(part))
+        return out, np.empty(0)
 
     def _sweep_tiles(
         self, used: Index, weights: FloatArray, factors: Callable[[Index | slice], FloatArray],
@@ -297,6 +303,5 @@ class Scores:
         """Function that gives the kernel between some rows and these basis vectors."""
         columns = self.machine.columns
         places = [columns.rows.index(row) for row in basis]
-        if places == list(range(len(places))):
-            return lambda some: columns.values[some, : len(places)]
-        return lambda some: columns.values[some][:, places]
+        are_all = places == list(range(len(columns.rows)))
+        return lambda some: columns.values(some, None if are_all else np.array(places, np.intp))

@@ -2,12 +2,13 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from widemargin.solvers.sparse_machine import (
+    VALUE_BYTES,
     Columns,
     FloatArray,
     KernelRows,
@@ -85,7 +86,8 @@ class Search:
     deadline : float or None
         When to stop, by `time.perf_counter`.
     max_bytes : int
-        Memory for kernel values.
+        Memory for kernel values: of the basis and of candidates, or of candidates alone; see
+        `share_memory`.
     """
 
     n_basis: int
@@ -126,9 +128,20 @@ class Selection:
 def draw_candidates(data: KernelRows, search: Search, rng: np.random.Generator) -> Candidates:
     """Rows that may join a basis: all, or some of them by chance."""
     rows = np.arange(len(data))
+    max_bytes = search.max_bytes
     if search.n_candidates is not None and search.n_candidates < len(rows):
         rows = np.sort(rng.choice(rows, search.n_candidates, replace=False))
-    return Candidates(data, rows, search.max_bytes)
+        # Those drawn before are still held.
+        max_bytes //= 2
+    return Candidates(data, rows, max_bytes)
+
+
+def share_memory(search: Search, n_rows: int) -> tuple[bool, Search]:
+    """Whether values of the basis can be held, and the search with what is left for candidates."""
+    needed = VALUE_BYTES * n_rows * min(search.n_basis, n_rows)
+    if 2 * needed > search.max_bytes:
+        return False, search
+    return True, replace(search, max_bytes=search.max_bytes - needed)
 
 
 class Selector:
@@ -265,7 +278,8 @@ class Selector:
                 reason = "max_time"
                 break
             if self._is_separated and len(self.columns.rows) > 1:
-                separating = self.columns.save(), [machine.save() for machine in self.machines]
+                rows = self.columns.rows.copy()
+                separating = rows, [machine.save() for machine in self.machines]
                 self._remove_least()
                 self._tell("shrink")
                 continue
@@ -286,7 +300,7 @@ class Selector:
 
     def _remove_least(self) -> None:
         at = int(np.argmin(np.sum([machine.losses for machine in self.machines], axis=0)))
-        column = self.columns.values[:, at].copy()
+        column = self.columns.column(at)
         self.columns.remove(at)
         for machine in self.machines:
             machine.remove(at, column)
@@ -311,7 +325,7 @@ class Selector:
         row, column = int(self._candidates.rows[chosen]), self._candidates.column(chosen)
         if not self._is_independent(row, column, leaving=at):
             return False
-        old_row, old_values = self.columns.rows[at], self.columns.values[:, at].copy()
+        old_row, old_values = self.columns.rows[at], self.columns.column(at)
         old_column = old_values + self.columns.means[at]
         before, states = self._objective, [machine.save() for machine in self.machines]
         self.columns.replace(at, row, column)
