@@ -102,6 +102,32 @@ def test_updates_equal_the_closed_forms():
         check()
 
 
+def test_distance_from_the_span_of_a_basis():
+    X, _, _, kernel, K = make_problem()
+    columns = Columns(KernelRows(kernel, X, ALONE))
+
+    def check(row, leaving=None):
+        rows = [r for at, r in enumerate(columns.rows) if at != leaving]
+        alone = K[row, row]
+        if rows:
+            alone -= K[row, rows] @ np.linalg.solve(K[np.ix_(rows, rows)], K[rows, row])
+        assert_allclose(columns.distance(row, K[:, row], leaving), alone, rtol=1e-9)
+        assert_allclose(columns.penalty[1:, 1:], K[np.ix_(columns.rows, columns.rows)], rtol=1e-12)
+        assert not columns.penalty[0].any()
+
+    for row in (5, 17, 40, 63):
+        check(row)
+        columns.append(row, K[:, row])
+        check(2)
+    check(2, leaving=1)
+    columns.replace(1, 33, K[:, 33])
+    check(2)
+    columns.remove(0)
+    check(2)
+    columns.restore([5, 17, 8])
+    check(2)
+
+
 @pytest.mark.parametrize("is_exact", [True, False])
 def test_scores_are_what_changes_are_worth_with_the_same_support_vectors(is_exact):
     X, y, cost, kernel, K = make_problem(40)

@@ -108,6 +108,7 @@ def _add_train(commands: Any) -> None:
         *_flags("n_basis"), type=_size, default=None, help="number, share, '4 kB' or auto"
     )
     sparse.add_argument("--candidates", type=_size, default=None, help="number, share or all")
+    sparse.add_argument("--move", action=argparse.BooleanOptionalAction, default=None)
     sparse.add_argument(
         *_flags("shared_basis"), action=argparse.BooleanOptionalAction, default=None
     )

@@ -29,6 +29,7 @@ ESTIMATORS = [
     LRSVC(),
     ProjectedSVC(),
     ProjectedSVC(shared_basis=True, n_basis=10),
+    ProjectedSVC(move=True, n_basis=5),
 ]
 
 

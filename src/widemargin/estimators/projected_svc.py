@@ -24,6 +24,7 @@ from widemargin.parallel import open_workers
 from widemargin.problem import Problem
 from widemargin.progress import show_bases
 from widemargin.solvers.sparse_machine import Columns, Machine
+from widemargin.solvers.sparse_move import can_move
 from widemargin.solvers.sparse_search import (
     Search,
     Selection,
@@ -93,6 +94,10 @@ class ProjectedSVC(BasisClassifier):
     refine : bool, default=True
         Whether to exchange basis vectors once they are chosen (the paper's second stage). If they
         separate the training rows, they become as few as still do.
+    move : bool, default=False
+        Whether basis vectors, once chosen, move to where the objective is lower: they are not rows of
+        the training data any more, and a fraction of them does as well. Beyond the paper. For the
+        kernels rbf, poly and linear; vectors of sparse data become dense.
     candidates : "all", int or float, default="all"
         Rows that may become basis vectors: all, or a number or share of them drawn by chance, and
         anew when a tenth of them (of many rows, one in 25) is in the basis. A draw takes less time
@@ -103,9 +108,10 @@ class ProjectedSVC(BasisClassifier):
     class_weight : dict, "balanced" or None, default=None
         Factor on C for each class.
     tol : float, default=1e-3
-        Least share of the objective that an exchange must be worth.
+        Least share of the objective that an exchange must be worth; a hundredth of it, a step that
+        moves vectors.
     max_iter : int, default=1000
-        Most exchanges.
+        Most exchanges, and most steps.
     max_time : float or None, default=None
         Seconds after which to stop with the basis reached so far.
     memory : int or str, default="auto"
@@ -126,9 +132,10 @@ class ProjectedSVC(BasisClassifier):
     classes_ : ndarray
         The labels, sorted.
     basis_indices_ : ndarray of shape (n_vectors,)
-        Training rows that are basis vectors of any problem, sorted.
+        Training rows that are basis vectors of any problem, sorted; with ``move=True`` the rows where
+        each of the vectors began.
     basis_vectors_ : ndarray or csr_matrix of shape (n_vectors, n_features)
-        These rows.
+        These rows, or where the vectors have moved from there.
     coef_ : ndarray of shape (n_functions, n_vectors)
         ``decision = kernel(X, basis_vectors_) @ coef_.T + intercept_``; zero where a vector is not in
         the basis of a problem.
@@ -177,6 +184,7 @@ class ProjectedSVC(BasisClassifier):
         degree: int = 3,
         coef0: float = 0.0,
         refine: bool = True,
+        move: bool = False,
         candidates: int | float | str = "all",
         shared_basis: bool = False,
         class_weight: dict[Any, float] | str | None = None,
@@ -196,6 +204,7 @@ class ProjectedSVC(BasisClassifier):
         self.degree = degree
         self.coef0 = coef0
         self.refine = refine
+        self.move = move
         self.candidates = candidates
         self.shared_basis = shared_basis
         self.class_weight = class_weight
@@ -273,7 +282,7 @@ class ProjectedSVC(BasisClassifier):
         check_number("tol", self.tol, above=0)
         check_integer("max_iter", self.max_iter, low=1)
         check_number("max_time", self.max_time, above=0, optional=True)
-        for name in ("refine", "shared_basis"):
+        for name in ("refine", "move", "shared_basis"):
             check_flag(name, getattr(self, name))
         check_verbose(self.verbose)
         if not (isinstance(self.n_basis, str) or is_count_or_share(self.n_basis)):
@@ -291,14 +300,20 @@ class ProjectedSVC(BasisClassifier):
             n_basis=AUTO_SIZE,
             n_candidates=None,
             refine=self.refine,
+            move=self.move,
             tol=self.tol,
             max_iter=self.max_iter,
             deadline=None if self.max_time is None else time.perf_counter() + self.max_time,
             max_bytes=parse_bytes(self.memory),
         )
+        if self.move and not can_move(kernel):
+            raise ValueError(
+                f"move: basis vectors can move with the kernels rbf, poly and linear, not with "
+                f"{kernel.name!r}; leave move=False, or use one of these"
+            )
         seed = draw_seed(self.random_state)
         if isinstance(self.n_basis, str) and self.n_basis == "auto":
-            size = self._find_size(problem, kernel, replace(search, refine=False), seed)
+            size = self._find_size(problem, kernel, replace(search, refine=False, move=False), seed)
         else:
             size = self._count_basis(problem)
         return self._search(problem, kernel, replace(search, n_basis=size), seed)
@@ -420,7 +435,8 @@ class ProjectedSVC(BasisClassifier):
             "rank": f"found no more than {np.max(self.n_basis_)} independent basis vectors of the "
             f"{self._requested} asked for; lower n_basis, scale the features, or use a narrower "
             "kernel",
-            "max_iter": f"made max_iter={self.max_iter} exchanges of basis vectors; raise it or tol",
+            "max_iter": f"made max_iter={self.max_iter} exchanges or moves of basis vectors; raise it "
+            "or tol",
             "max_time": f"stopped after max_time={self.max_time} s with "
             f"{np.max(self.n_basis_)} basis vectors; allow more time for a better basis",
         }.get(self.stop_reason_)

@@ -68,3 +68,17 @@ def join_stages(
         first += len(stage.intercept)
     intercept = np.concatenate([stage.intercept for stage in stages])
     return coef, intercept, np.concatenate([stage.objective for stage in stages])
+
+
+def join_moved(
+    stages: list[Stage],
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """As `join_stages`, of bases whose vectors are no rows: one after another, none is shared."""
+    sizes = [stage.coef.shape for stage in stages]
+    coef = np.zeros(np.sum(sizes, axis=0))
+    first = np.vstack([[0, 0], np.cumsum(sizes, axis=0)])
+    for stage, (function, vector) in zip(stages, first, strict=False):
+        n_functions, n_vectors = stage.coef.shape
+        coef[function : function + n_functions, vector : vector + n_vectors] = stage.coef
+    intercept = np.concatenate([stage.intercept for stage in stages])
+    return coef, intercept, np.concatenate([stage.objective for stage in stages])

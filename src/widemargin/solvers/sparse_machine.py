@@ -26,11 +26,12 @@ from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dgetrf, dgetrs
 
 from widemargin.kernels import Index, Kernel
+from widemargin.kernels.base import as_dense
 from widemargin.parallel import Workers
 
 FloatArray = NDArray[np.float64]
 
-ALONE = Workers(1, None)
+ALONE, EVERY = Workers(1, None), slice(None)
 
 #: Feature values of the data up to which columns of basis vectors are computed in float64.
 EXACT_COLUMNS = 2**22
@@ -85,6 +86,18 @@ class KernelRows:
             return self.kernel.exact(self.X[rows], self.X[columns])
         return np.asarray(self.block(columns, workers, rows), np.float64)
 
+    def between(
+        self, kernel: Kernel, rows: Index | slice, vectors: FloatArray, workers: Workers
+    ) -> FloatArray:
+        """A kernel that takes the same points between rows and other vectors."""
+        if self.is_exact:
+            return kernel.exact(self.X[rows], vectors)
+        others = self.kernel.prepare(vectors, like=self.points)
+        rows = np.arange(len(self))[rows]
+        out = np.empty((len(rows), len(others)), np.float32)
+        kernel.block(self.points, rows, others, np.arange(len(others)), out, workers)
+        return out.astype(np.float64)
+
     def block(self, columns: Index, workers: Workers, rows: Index | None = None) -> Any:
         """Kernel between rows (all if not given) and columns, in float32."""
         rows = np.arange(len(self)) if rows is None else rows
@@ -125,7 +138,11 @@ class Columns:
         self.rows: list[int] = []
         self._means: list[float] = []
         self._held = np.empty((len(data), n_expected), order="F") if is_held else None
+        # The penalty matrix, and the root of its part for the basis.
         self._penalty: FloatArray | None = None
+        self._root: FloatArray | None = None
+        # Where the basis vectors are, if they are not rows.
+        self._moved: FloatArray | None = None
 
     @property
     def means(self) -> FloatArray:
@@ -133,20 +150,51 @@ class Columns:
         return np.array(self._means)
 
     def values(
-        self, rows: Index | slice, places: Index | None = None, workers: Workers = ALONE
+        self, rows: Index | slice, places: Index | slice = EVERY, workers: Workers = ALONE
     ) -> FloatArray:
         """Kernel between some rows and the basis, or some places in it, less the means."""
         if self._held is not None:
             held = self._held[:, : len(self.rows)]
-            if places is None:
-                return held[rows]
-            return held[rows][:, places] if isinstance(rows, slice) else held[np.ix_(rows, places)]
+            if isinstance(rows, slice) or isinstance(places, slice):
+                return held[rows, places]
+            return held[np.ix_(rows, places)]
+        if self._moved is not None:
+            vectors = self._moved[places]
+            return self.data.between(self.data.kernel, rows, vectors, workers) - self.means[places]
         if isinstance(rows, slice):
             rows = np.arange(len(self.data))[rows]
-        basis, means = np.array(self.rows, np.intp), self.means
-        if places is not None:
-            basis, means = basis[places], means[places]
-        return self.data.values(rows, basis, workers) - means
+        basis = np.array(self.rows, np.intp)[places]
+        return self.data.values(rows, basis, workers) - self.means[places]
+
+    def basis_vectors(self) -> FloatArray:
+        """The basis vectors."""
+        return as_dense(self.data.X[self.rows]) if self._moved is None else self._moved
+
+    def move(self, vectors: FloatArray) -> None:
+        """Let the basis be these vectors from now on, as many as it has and whether rows or not.
+
+        None can be added, exchanged or removed afterwards.
+        """
+        data, size = self.data, len(self.rows)
+        self._moved = vectors
+        sums = np.zeros(size)
+        for part in self.split(len(data)):
+            K = data.between(data.kernel, part, vectors, data.workers)
+            sums += K.sum(axis=0)
+            if self._held is not None:
+                self._held[part, :size] = K
+        self._means = list(sums / len(data))
+        if self._held is not None:
+            self._held[:, :size] -= self.means
+        self._penalty, self._root = np.zeros((size + 1, size + 1)), None
+        self._penalty[1:, 1:] = data.kernel.exact(vectors, vectors)
+
+    def slopes(self, slope: Kernel, rows: Index) -> FloatArray:
+        """Another kernel that takes the same points, between some rows and vectors that moved."""
+        workers = self.data.workers
+        if slope == self.data.kernel:
+            return self.values(rows, EVERY, workers) + self.means
+        return self.data.between(slope, rows, self.basis_vectors(), workers)
 
     def split(self, n_rows: int) -> Iterator[slice]:
         """Parts of so many rows for which to ask at a time.
@@ -168,7 +216,7 @@ class Columns:
         n = len(self.data)
         if self._held is not None:
             return np.asarray(self._held[:, : len(self.rows)] @ coef)
-        parts = [self.values(part, None, self.data.workers) @ coef for part in self.split(n)]
+        parts = [self.values(part, EVERY, self.data.workers) @ coef for part in self.split(n)]
         return np.concatenate(parts)
 
     def kernel_at(self, rows: Index | list[int]) -> FloatArray:
@@ -191,9 +239,24 @@ class Columns:
                 self._penalty[1:, 1:] = 0.5 * (K + K.T)
         return self._penalty
 
+    def distance(self, row: int, column: FloatArray, leaving: int | None = None) -> float:
+        """Squared distance of a row from the span of the basis in kernel space (Eq. 48).
+
+        ``leaving`` is the place of a basis vector that does not count.
+        """
+        rows, root = np.array(self.rows, np.intp), self._root
+        if leaving is not None:
+            kept = np.delete(np.arange(len(rows)), leaving)
+            rows, root = rows[kept], find_root(self.penalty[np.ix_(kept + 1, kept + 1)])
+        elif root is None:
+            root = self._root = find_root(self.penalty[1:, 1:])
+        half = solve_lower(root, column[rows, None])
+        return float(column[row] - np.vdot(half, half))
+
     def restore(self, rows: list[int]) -> None:
         """Go back to an earlier basis."""
         self.rows, self._means = [], []
+        self._penalty = self._root = None
         for row in rows:
             self.append(row, self.data.column(row))
 
@@ -204,9 +267,18 @@ class Columns:
             grown = np.empty((len(self._held), 2 * size), order="F")
             grown[:, :size] = self._held
             self._held = grown
+        penalty, root = self._penalty, self._root
+        if root is not None:
+            half = solve_lower(root, column[self.rows, None])[:, 0]
+            root = border(root, half, np.sqrt(column[row] - half @ half))
+            root[:-1, -1] = 0.0
         self.rows.append(row)
         self._means.append(0.0)
         self.replace(size, row, column)
+        if penalty is not None and not self.is_ridge:
+            line = column[self.rows]
+            self._penalty = border(penalty, np.append(0.0, line[:-1]), line[-1])
+            self._root = root
 
     def replace(self, at: int, row: int, column: FloatArray) -> None:
         """Put another basis vector in the place of one."""
@@ -214,7 +286,7 @@ class Columns:
         if self._held is not None:
             self._held[:, at] = column - self._means[at]
         self.rows[at] = row
-        self._penalty = None
+        self._penalty = self._root = None
 
     def remove(self, at: int) -> None:
         """Take a basis vector away."""
@@ -222,7 +294,7 @@ class Columns:
         if self._held is not None:
             self._held[:, at : size - 1] = self._held[:, at + 1 : size]
         del self.rows[at], self._means[at]
-        self._penalty = None
+        self._penalty = self._root = None
 
 
 @dataclass(frozen=True)
@@ -322,6 +394,12 @@ class Machine:
         errors = before.errors + self.y * before.u[at + 1] * old_column
         self.solution = self._value(before.u[kept], errors)
 
+    def renew(self) -> None:
+        """Find the optimum for columns all of which are others now."""
+        self._rebuild()
+        self.solution = self._evaluate(self.solution.u)
+        self.settle()
+
     def settle(self) -> None:
         """Find the support set that belongs to the basis, and with it the optimum (Procedure 2).
 
@@ -348,9 +426,8 @@ class Machine:
         """Put the row and column of a new basis vector at a place of M."""
         size = len(self.columns.rows) + 1
         if size > len(self._M):
-            M, rhs = np.zeros((size, size)), np.zeros(size)
-            M[:-1, :-1], rhs[:-1] = self._M, self._rhs
-            self._M, self._rhs = M, rhs
+            self._M = border(self._M, np.zeros(size - 1), 0.0)
+            self._rhs = np.append(self._rhs, 0.0)
         line, right = self.columns.penalty[at].copy(), 0.0
         for rows, K in self._values_at(np.flatnonzero(self.support)):
             weighted = self.cost[rows] * K[:, at - 1]
@@ -393,7 +470,7 @@ class Machine:
         """Some rows, part by part, and their values."""
         columns = self.columns
         for part in columns.split(len(rows)):
-            yield rows[part], columns.values(rows[part], None, columns.data.workers)
+            yield rows[part], columns.values(rows[part], EVERY, columns.data.workers)
 
     def _solve(self) -> FloatArray:
         scaled, scale = self._scaled()
@@ -451,6 +528,21 @@ class Machine:
             gradient[1:] -= K.T @ pull[rows]
             terms[1:] += np.abs(K).T @ violations[rows]
         return bool((np.abs(gradient) <= GRADIENT_TOL * terms.max() + 1e-300).all())
+
+
+def find_root(K: FloatArray) -> FloatArray:
+    """Lower triangle L with ``L L' = K``."""
+    return np.asarray(np.linalg.cholesky(K), np.float64)
+
+
+def border(matrix: FloatArray, line: FloatArray, corner: float) -> FloatArray:
+    """The matrix with another row and column, both the same."""
+    size = len(matrix)
+    out = np.empty((size + 1, size + 1))
+    out[:size, :size] = matrix
+    out[size, :size] = out[:size, size] = line
+    out[size, size] = corner
+    return out
 
 
 def solve_lower(factor: FloatArray, right: FloatArray, *, transposed: bool = False) -> FloatArray:

@@ -27,6 +27,9 @@ from widemargin.solvers.sparse_machine import (
     solve_lower,
 )
 
+#: Gives factors of some rows, shape (n_rows, n_factors).
+Factors = Callable[[Index | slice], FloatArray]
+
 #: Kernel values between candidates and rows are held in float64 for up to so many rows, if all are
 #: candidates and computing them takes at most `EXACT_PRODUCTS` multiplications.
 EXACT_ROWS, EXACT_PRODUCTS = 1024, 2**33
@@ -90,15 +93,14 @@ class Candidates:
         return self.data.column(int(self.rows[position]))
 
     def sweep(
-        self, weights: FloatArray, factors: Callable[[Index | slice], FloatArray], *, squares: bool
+        self, weights: FloatArray, factors: Factors, n_factors: int, *, squares: bool
     ) -> tuple[FloatArray, FloatArray]:
         """``factors' diag(weights) K`` and ``weights' K^2``, K between all rows and the candidates.
 
-        K is less the means of its columns. ``factors`` gives the factors of some rows. Rows of
-        weight zero are left out. The result does not depend on the number of threads.
+        K is less the means of its columns. ``factors`` gives the ``n_factors`` factors of some rows.
+        Rows of weight zero are left out. The result does not depend on the number of threads.
         """
         used = np.flatnonzero(weights)
-        n_factors = factors(used[:0]).shape[1]
         is_held = self._held is not None
         if (is_held and n_factors > FEW_FACTORS) or (squares and not is_held):
             return self._sweep_tiles(used, weights, factors, n_factors, squares=squares)
@@ -113,9 +115,8 @@ class Candidates:
         return out, np.empty(0)
 
     def _sweep_tiles(
-        self, used: Index, weights: FloatArray, factors: Callable[[Index | slice], FloatArray],
-        n_factors: int, *, squares: bool,
-    ) -> tuple[FloatArray, FloatArray]:  # fmt: skip
+        self, used: Index, weights: FloatArray, factors: Factors, n_factors: int, *, squares: bool
+    ) -> tuple[FloatArray, FloatArray]:
         n = len(self.rows)
         # Zeros cost less than a copy of the rows; a row taken at random costs more than its length.
         as_runs = self._held is not None and 3 * len(used) > len(weights)
@@ -273,6 +274,7 @@ class Scores:
             sums, squares = self.candidates.sweep(
                 np.where(changed, np.where(now, cost, -cost), 0.0),
                 lambda some: np.column_stack([np.ones_like(y[some]), values(some), y[some]]),
+                len(self._basis) + 2,
                 squares=True,
             )
             self._cross += sums[:-1]
@@ -295,13 +297,14 @@ class Scores:
         """Cross terms of new basis vectors: sums over the support vectors and the regulariser."""
         columns, values = self.machine.columns, self._values_of(basis)
         weights = np.where(self._support, self.machine.cost, 0.0)
-        sums, _ = self.candidates.sweep(weights, values, squares=False)
+        sums, _ = self.candidates.sweep(weights, values, len(basis), squares=False)
         means = columns.means[[columns.rows.index(row) for row in basis]]
         return sums + (values(self.candidates.rows) + means).T
 
-    def _values_of(self, basis: list[int]) -> Callable[[Index | slice], FloatArray]:
+    def _values_of(self, basis: list[int]) -> Factors:
         """Function that gives the kernel between some rows and these basis vectors."""
         columns = self.machine.columns
-        places = [columns.rows.index(row) for row in basis]
-        are_all = places == list(range(len(columns.rows)))
-        return lambda some: columns.values(some, None if are_all else np.array(places, np.intp))
+        if columns.rows[: len(basis)] == basis:
+            return lambda some: columns.values(some, slice(len(basis)))
+        places = np.array([columns.rows.index(row) for row in basis], np.intp)
+        return lambda some: columns.values(some, places)

@@ -13,8 +13,8 @@ from widemargin.solvers.sparse_machine import (
     FloatArray,
     KernelRows,
     Machine,
-    solve_lower,
 )
+from widemargin.solvers.sparse_move import STEP_SHARE, Moved, move_basis
 from widemargin.solvers.sparse_scores import Candidates, Scores
 
 #: Exchanges that were promised to lower J and did not, before the search ends.
@@ -44,6 +44,8 @@ class Stage:
         Training rows on the wrong side.
     n_support : ndarray of shape (n_machines,)
         Training rows with an error.
+    vectors : ndarray of shape (n_basis, n_features) or None
+        Where the basis vectors have moved; None if they are the rows themselves.
     """
 
     rows: tuple[int, ...]
@@ -52,9 +54,10 @@ class Stage:
     objective: FloatArray
     n_wrong: NDArray[np.intp]
     n_support: NDArray[np.intp]
+    vectors: FloatArray | None = None
 
 
-def describe_machines(machines: list[Machine]) -> Stage:
+def describe_machines(machines: list[Machine], vectors: FloatArray | None = None) -> Stage:
     """The basis that some machines share, their coefficients and what they reach."""
     solutions = [machine.solution for machine in machines]
     return Stage(
@@ -64,6 +67,7 @@ def describe_machines(machines: list[Machine]) -> Stage:
         objective=np.array([s.objective for s in solutions]),
         n_wrong=np.array([np.count_nonzero(s.errors >= 1.0) for s in solutions]),
         n_support=np.array([np.count_nonzero(m.support) for m in machines]),
+        vectors=vectors,
     )
 
 
@@ -79,10 +83,12 @@ class Search:
         Rows drawn as candidates; None for all rows.
     refine : bool
         Whether to exchange basis vectors afterwards.
+    move : bool
+        Whether to let them move in the end, see `move_basis`.
     tol : float
         Least share of J that an exchange must be worth.
     max_iter : int
-        Most exchanges.
+        Most exchanges, and most steps that move vectors.
     deadline : float or None
         When to stop, by `time.perf_counter`.
     max_bytes : int
@@ -93,6 +99,7 @@ class Search:
     n_basis: int
     n_candidates: int | None = None
     refine: bool = True
+    move: bool = False
     tol: float = 1e-4
     max_iter: int = 1000
     deadline: float | None = None
@@ -113,7 +120,7 @@ class Selection:
         ``"converged"``, ``"separated"`` if fewer basis vectors separate the rows, ``"rank"`` if there
         are no more independent ones, ``"max_iter"`` or ``"max_time"``.
     n_exchanges : int
-        Exchanges made.
+        Exchanges made, and steps that moved vectors.
     n_requested : int
         Basis vectors asked for.
     """
@@ -180,7 +187,7 @@ class Selector:
         self._consider(candidates)
 
     def run(self) -> Selection:
-        """Grow the basis (Procedures 1 to 3), then refine it (Procedure 4)."""
+        """Grow the basis (Procedures 1 to 3), refine it (Procedure 4), and let it move."""
         path, stop_reason = self._grow()
         if not path:
             raise ValueError(
@@ -193,9 +200,25 @@ class Selector:
             stop_reason = stop_reason if refined == "converged" else refined
             if stop_reason == "converged" and len(self.columns.rows) < self.search.n_basis:
                 stop_reason = "separated"
-        return Selection(
-            describe_machines(self.machines), path, stop_reason, n_exchanges, self.search.n_basis
-        )
+        vectors = None
+        if self.search.move and stop_reason != "max_time":
+            moved = self._move()
+            vectors, n_exchanges = moved.vectors, n_exchanges + moved.n_steps
+            stop_reason = stop_reason if moved.stop_reason == "converged" else moved.stop_reason
+        final = describe_machines(self.machines, vectors)
+        return Selection(final, path, stop_reason, n_exchanges, self.search.n_basis)
+
+    def _move(self) -> Moved:
+        search, machines = self.search, self.machines
+
+        def show(vectors: FloatArray) -> None:
+            if self.show is not None:
+                self.show("move", describe_machines(machines, vectors))
+
+        return move_basis(
+            self.columns, machines, tol=STEP_SHARE * search.tol, max_steps=search.max_iter,
+            deadline=search.deadline, show=show,
+        )  # fmt: skip
 
     @property
     def _objective(self) -> float:
@@ -256,15 +279,8 @@ class Selector:
 
     def _is_independent(self, row: int, column: FloatArray, leaving: int | None = None) -> bool:
         """The condition (48) for the regulariser alone, whatever the support vectors."""
-        rows = np.array(self.columns.rows, np.intp)
-        K = self.columns.kernel_at(rows)
-        if leaving is not None:
-            rows, K = np.delete(rows, leaving), np.delete(np.delete(K, leaving, 0), leaving, 1)
-        if len(rows) == 0:
-            return bool(column[row] > 0)
-        half = solve_lower(np.asarray(np.linalg.cholesky(K), np.float64), column[rows, None])
-        left = column[row] - np.vdot(half, half)
-        return bool(left > self._candidates.threshold * column[row])
+        least = self._candidates.threshold * column[row] if self.columns.rows else 0.0
+        return self.columns.distance(row, column, leaving) > least
 
     def _refine(self) -> tuple[int, str]:
         """Exchange basis vectors while that lowers J; while the rows are separated, remove some.

@@ -1,0 +1,181 @@
+"""Basis vectors that move: derivatives by differences, optima that are known, models people use."""
+
+import pickle
+import time
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from scipy.optimize import approx_fprime, minimize
+from sklearn.datasets import load_iris, make_classification
+from sklearn.exceptions import ConvergenceWarning
+
+import widemargin
+from tests.reference import sparse as reference
+from widemargin import ProjectedSVC
+from widemargin.kernels import RBF, Linear, Poly
+from widemargin.parallel import Workers, open_workers
+from widemargin.solvers import sparse_machine
+from widemargin.solvers.sparse_machine import Columns, KernelRows, Machine
+from widemargin.solvers.sparse_move import _gradient, _put, move_basis
+
+ALONE = Workers(1, None)
+KERNELS = [RBF(0.3), Linear(), Poly(0.5, 1, 1.0), Poly(0.4, 3, 1.0)]
+
+
+def make_machines(kernel, n=80, seed=0, *, rows=(3, 30), is_held=True, workers=ALONE):
+    """Two machines on a basis of rows, with weights."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    labels = [X[:, 0] * X[:, 1] + 0.5 * rng.normal(size=n), X[:, 2] + 0.5 * rng.normal(size=n)]
+    cost = 5.0 * rng.uniform(0.5, 2.0, n)
+    columns = Columns(KernelRows(kernel, X, workers), is_held=is_held)
+    for row in rows:
+        columns.append(row, columns.data.column(row))
+    return columns, [Machine(columns, np.where(y > 0, 1.0, -1.0), cost) for y in labels]
+
+
+def total(machines):
+    return sum(machine.solution.objective for machine in machines)
+
+
+def move(columns, machines, tol=1e-7, max_steps=500, deadline=None, show=None):
+    return move_basis(columns, machines, tol=tol, max_steps=max_steps, deadline=deadline, show=show)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("is_held", [True, False])
+def test_the_derivative_is_that_of_the_optimum(kernel, is_held):
+    columns, machines = make_machines(kernel, is_held=is_held)
+    vectors = columns.basis_vectors() + 0.1
+
+    def value(flat):
+        _put(flat.reshape(vectors.shape), columns, machines)
+        return total(machines)
+
+    by_differences = approx_fprime(vectors.ravel(), value, 1e-6).reshape(vectors.shape)
+    _put(vectors, columns, machines)
+    found = _gradient(vectors, columns, machines)
+    assert_allclose(found, by_differences, rtol=1e-3, atol=1e-4 * np.abs(found).max())
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_machines_end_at_the_optimum_of_the_vectors(kernel):
+    columns, machines = make_machines(kernel)
+    before = total(machines)
+    moved = move(columns, machines)
+    assert total(machines) < before
+    assert moved.stop_reason == "converged"
+    assert_array_equal(columns.basis_vectors(), moved.vectors)
+    points = np.vstack([columns.data.X, moved.vectors])
+    rows, K = list(range(len(columns.data), len(points))), kernel.exact(points, points)
+    for machine in machines:
+        y = np.append(machine.y, np.ones(len(rows)))
+        cost = np.append(machine.cost, np.zeros(len(rows)))
+        best, _ = reference.minimise(K, rows, y, cost)
+        assert_allclose(machine.solution.objective, best, rtol=1e-6)
+
+
+def test_one_vector_is_enough_for_a_linear_machine():
+    columns, (machine, _) = make_machines(Linear(), rows=[3])
+    X, y, cost = columns.data.X, machine.y, machine.cost
+
+    def value(v):
+        errors = np.maximum(1.0 - y * (X @ v[1:] + v[0]), 0.0)
+        pull = -2.0 * cost * y * errors
+        return v[1:] @ v[1:] + cost @ errors**2, np.append(pull.sum(), 2.0 * v[1:] + X.T @ pull)
+
+    best = minimize(value, np.zeros(4), jac=True, options={"gtol": 1e-9})
+    moved = move(columns, [machine], tol=1e-12)
+    assert_allclose(machine.solution.objective, best.fun, rtol=1e-6)
+    assert_allclose(machine.solution.u[1] * moved.vectors[0], best.x[1:], rtol=1e-3)
+
+
+def test_values_computed_again_and_threads_change_nothing():
+    results = []
+    for is_held, n_jobs in ((True, 1), (False, 1), (True, 3)):
+        with open_workers(n_jobs) as workers:
+            columns, machines = make_machines(RBF(0.3), is_held=is_held, workers=workers)
+            results.append(move(columns, machines, max_steps=5).vectors)
+    assert_allclose(results[1], results[0], rtol=1e-6)
+    assert_array_equal(results[2], results[0])
+
+
+def test_float32_values_move_as_far(monkeypatch):
+    columns, machines = make_machines(RBF(0.3))
+    move(columns, machines)
+    monkeypatch.setattr(sparse_machine, "EXACT_COLUMNS", 0)
+    others, their_machines = make_machines(RBF(0.3))
+    assert not others.data.is_exact
+    move(others, their_machines, tol=1e-6)
+    assert_allclose(total(their_machines), total(machines), rtol=0.02)
+
+
+def test_the_best_vectors_are_kept_when_a_limit_is_reached():
+    columns, machines = make_machines(RBF(0.3))
+    before, seen = total(machines), []
+    moved = move(columns, machines, max_steps=2, show=lambda vectors: seen.append(vectors))
+    assert moved.stop_reason == "max_iter"
+    assert moved.n_steps == len(seen) == 2
+    assert total(machines) < before
+    still = move(columns, machines, deadline=time.perf_counter() - 1.0)
+    assert still.stop_reason == "max_time"
+    assert_array_equal(still.vectors, moved.vectors)
+
+
+@pytest.fixture(scope="module")
+def overlapping():
+    X, y = make_classification(600, 8, flip_y=0.1, class_sep=0.8, random_state=0)
+    return X[:400], y[:400], X[400:], y[400:]
+
+
+def test_few_moved_vectors_do_what_many_rows_do(overlapping):
+    X, y, X_test, y_test = overlapping
+    rows = ProjectedSVC(n_basis=8).fit(X, y)
+    moved = ProjectedSVC(n_basis=5, move=True).fit(X, y)
+    assert moved.n_basis_ == 5
+    assert moved.objective_ < rows.objective_
+    assert moved.score(X_test, y_test) >= rows.score(X_test, y_test) - 0.02
+    assert moved.n_iter_ > ProjectedSVC(n_basis=5).fit(X, y).n_iter_
+    K = moved.kernel_.exact(X_test, moved.basis_vectors_)
+    assert_allclose(moved.decision_function(X_test), K @ moved.coef_[0] + moved.intercept_[0])
+    *_, last = moved.staged_decision_function(X_test)
+    assert_allclose(last, moved.decision_function(X_test))
+
+
+@pytest.mark.parametrize("shared_basis", [True, False])
+def test_several_classes_are_moved(shared_basis):
+    X, y = load_iris(return_X_y=True)
+    model = ProjectedSVC(n_basis=2, move=True, shared_basis=shared_basis).fit(X, y)
+    n_vectors = 2 if shared_basis else model.n_basis_.sum()
+    assert model.basis_vectors_.shape == (n_vectors, 4)
+    assert model.coef_.shape == (3, n_vectors)
+    assert_array_equal(np.count_nonzero(model.coef_, axis=1), model.n_basis_)
+    rows = ProjectedSVC(n_basis=2, shared_basis=shared_basis).fit(X, y)
+    assert (model.objective_ < rows.objective_).all()
+    assert model.score(X, y) > 0.9
+
+
+def test_sparse_data_and_model_files(overlapping, tmp_path):
+    X, y, X_test, _ = overlapping
+    X = np.where(np.abs(X) < 0.7, 0.0, X)
+    dense = ProjectedSVC(n_basis=4, move=True).fit(X, y)
+    thin = ProjectedSVC(n_basis=4, move=True).fit(sparse.csr_matrix(X), y)
+    assert isinstance(thin.basis_vectors_, np.ndarray)
+    decisions = thin.decision_function(sparse.csr_matrix(X_test))
+    assert_allclose(decisions, dense.decision_function(X_test), atol=1e-4)
+    widemargin.save(thin, tmp_path / "model.wm")
+    for again in (widemargin.load(tmp_path / "model.wm"), pickle.loads(pickle.dumps(thin))):
+        assert_array_equal(again.decision_function(X_test), thin.decision_function(X_test))
+
+
+def test_what_cannot_move(overlapping):
+    X, y, _, _ = overlapping
+    for kernel in ("chi2", "sigmoid", lambda a, b: a @ b.T):
+        with pytest.raises(ValueError, match="move: basis vectors can move with the kernels rbf"):
+            ProjectedSVC(kernel=kernel, move=True).fit(np.abs(X), y)
+    with pytest.raises(ValueError, match="move"):
+        ProjectedSVC(move="yes").fit(X, y)
+    with pytest.warns(ConvergenceWarning, match="exchanges or moves"):
+        ProjectedSVC(n_basis=5, move=True, refine=False, max_iter=1).fit(X, y)
