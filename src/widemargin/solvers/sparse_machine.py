@@ -486,7 +486,8 @@ class Machine:
         diag = self._M.diagonal()
         # Without support vectors the bias is free.
         scale = 1.0 / np.sqrt(np.where(diag > 0, diag, 1.0))
-        scaled = self._M * scale * scale[:, None]
+        scaled = self._M * scale
+        scaled *= scale[:, None]
         floor = np.finfo(np.float64).eps + self.columns.noise * self._penalty_share(scale)
         scaled.flat[:: len(scaled) + 1] += len(scaled) * floor
         return scaled, scale

@@ -295,16 +295,21 @@ class Scores:
 
     def _cross_terms(self, basis: list[int]) -> FloatArray:
         """Cross terms of new basis vectors: sums over the support vectors and the regulariser."""
-        columns, values = self.machine.columns, self._values_of(basis)
+        values, means = self._values_of(basis), self.machine.columns.means[self._places_of(basis)]
         weights = np.where(self._support, self.machine.cost, 0.0)
         sums, _ = self.candidates.sweep(weights, values, len(basis), squares=False)
-        means = columns.means[[columns.rows.index(row) for row in basis]]
         return sums + (values(self.candidates.rows) + means).T
 
     def _values_of(self, basis: list[int]) -> Factors:
         """Function that gives the kernel between some rows and these basis vectors."""
         columns = self.machine.columns
-        if columns.rows[: len(basis)] == basis:
-            return lambda some: columns.values(some, slice(len(basis)))
-        places = np.array([columns.rows.index(row) for row in basis], np.intp)
+        places = self._places_of(basis)
         return lambda some: columns.values(some, places)
+
+    def _places_of(self, basis: list[int]) -> Index | slice:
+        """Where in the machine's basis these vectors are; a slice, which is quicker, if it can be."""
+        rows = self.machine.columns.rows
+        first = rows.index(basis[0]) if basis else 0
+        if rows[first : first + len(basis)] == basis:
+            return slice(first, first + len(basis))
+        return np.array([rows.index(row) for row in basis], np.intp)
