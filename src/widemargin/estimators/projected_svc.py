@@ -19,7 +19,7 @@ from widemargin.estimators.basis_base import (
 )
 from widemargin.kernels import Index, Kernel
 from widemargin.memory import parse_bytes
-from widemargin.models.basis_path import BasisPath, join_stages
+from widemargin.models.basis_path import BasisPath
 from widemargin.parallel import open_workers
 from widemargin.problem import Problem
 from widemargin.progress import show_bases
@@ -466,9 +466,18 @@ def _make_path(problem: Problem, kernel: Kernel, selections: list[Selection]) ->
     """Models of all sizes; a problem that stopped early keeps its last."""
     rows = np.unique(np.concatenate([s.path[-1].rows for s in selections])).astype(np.intp)
     n_sizes = max(len(selection.path) for selection in selections)
-    joined = [
-        join_stages([s.path[min(size, len(s.path) - 1)] for s in selections], rows)
-        for size in range(n_sizes)
-    ]
-    coef, intercept, objective = (np.array(part) for part in zip(*joined, strict=True))
+    n_functions = sum(len(selection.final.intercept) for selection in selections)
+    coef = np.zeros((n_sizes, n_functions, len(rows)))
+    intercept, objective = np.empty((2, n_sizes, n_functions))
+    first = 0
+    for selection in selections:
+        # A basis begins with those before it.
+        places = np.searchsorted(rows, selection.path[-1].rows)
+        functions = slice(first, first + len(selection.final.intercept))
+        for size in range(n_sizes):
+            stage = selection.path[min(size, len(selection.path) - 1)]
+            coef[size, functions, places[: len(stage.rows)]] = stage.coef.T
+            intercept[size, functions] = stage.intercept
+            objective[size, functions] = stage.objective
+        first = functions.stop
     return BasisPath(kernel, problem.X[rows], coef, intercept, objective)
