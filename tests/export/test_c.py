@@ -170,6 +170,15 @@ def test_kernels_in_fixed_point(histograms, kernel, tmp_path):
 
 
 @needs_compiler
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+def test_vectors_that_moved(kernel, cancer, tmp_path):
+    X, y = cancer
+    model = ProjectedSVC(n_basis=3, kernel=kernel, move=True).fit(X, y)
+    assert_float_same(model, X, tmp_path)
+    assert_fixed_within(model, X, tmp_path, input_range=float(np.abs(X).max()))
+
+
+@needs_compiler
 def test_features_beyond_the_vectors_in_fixed_point(cancer, tmp_path):
     X, y = cancer
     model = ProjectedSVC(n_basis=12).fit(X, y)

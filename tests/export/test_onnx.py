@@ -136,9 +136,10 @@ def test_models_with_many_vectors(kernel, multi_class):
 
 @pytest.mark.parametrize("n_classes", [2, 10])
 @pytest.mark.parametrize("shared", [True, False])
-def test_sparse_models(histograms, n_classes, shared):
+@pytest.mark.parametrize("move", [True, False])
+def test_sparse_models(histograms, n_classes, shared, move):
     X, y, queries = histograms
-    model = ProjectedSVC(n_basis=8, shared_basis=shared).fit(X, y % n_classes)
+    model = ProjectedSVC(n_basis=8, shared_basis=shared, move=move).fit(X, y % n_classes)
     assert_same(model, queries)
 
 
