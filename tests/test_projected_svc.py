@@ -331,7 +331,7 @@ def test_damaged_files_are_refused(iris, tmp_path):
 
 
 def test_memory_does_not_grow_with_rows_times_basis_vectors(monkeypatch):
-    monkeypatch.setattr("widemargin.solvers.sparse_machine.EXACT_COLUMNS", 0)
+    monkeypatch.setattr("widemargin.solvers.sparse_columns.EXACT_COLUMNS", 0)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40_000, 2)).astype(np.float32)
     y = np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=len(X)) > 0, 1, -1)

@@ -12,8 +12,9 @@ from scipy import sparse
 from tests.reference import sparse as reference
 from widemargin.kernels import RBF, Chi2, Linear
 from widemargin.parallel import Workers, open_workers
-from widemargin.solvers import sparse_machine, sparse_scores
-from widemargin.solvers.sparse_machine import Columns, KernelRows, Machine
+from widemargin.solvers import sparse_columns, sparse_scores
+from widemargin.solvers.sparse_columns import Columns, KernelRows
+from widemargin.solvers.sparse_machine import Machine
 from widemargin.solvers.sparse_scores import Candidates, Scores
 from widemargin.solvers.sparse_search import Search, Selector, draw_candidates, share_memory
 
@@ -291,7 +292,7 @@ def test_float32_values_choose_as_well(held):
     few = {"EXACT_ROWS": 0, "TILE_ROWS": 64, "TILE_COLUMNS": 128}
     with (
         mock.patch.multiple(sparse_scores, **few),
-        mock.patch.object(sparse_machine, "EXACT_COLUMNS", 0),
+        mock.patch.object(sparse_columns, "EXACT_COLUMNS", 0),
     ):
         other, _ = select(X, y, cost, kernel, 15, max_bytes=10**9 if held else 1)
     assert other.path[0].rows == exact.path[0].rows
@@ -302,9 +303,9 @@ def test_float32_values_choose_as_well(held):
 @pytest.mark.parametrize("n_candidates", [None, 40])
 def test_values_of_the_basis_computed_again_choose_the_same(is_exact, n_candidates, monkeypatch):
     X, y, cost, kernel, _ = make_problem(200, seed=3)
-    monkeypatch.setattr(sparse_machine, "COPIED_VALUES", 500)
+    monkeypatch.setattr(sparse_columns, "COPIED_VALUES", 500)
     if not is_exact:
-        monkeypatch.setattr(sparse_machine, "EXACT_COLUMNS", 0)
+        monkeypatch.setattr(sparse_columns, "EXACT_COLUMNS", 0)
         monkeypatch.setattr(sparse_scores, "EXACT_ROWS", 0)
     options = {"n_candidates": n_candidates, "max_bytes": 1}
     held, _ = select(X, y, cost, kernel, 12, **options)

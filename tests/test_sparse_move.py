@@ -16,8 +16,9 @@ from tests.reference import sparse as reference
 from widemargin import ProjectedSVC
 from widemargin.kernels import RBF, Linear, Poly
 from widemargin.parallel import Workers, open_workers
-from widemargin.solvers import sparse_machine
-from widemargin.solvers.sparse_machine import Columns, KernelRows, Machine
+from widemargin.solvers import sparse_columns
+from widemargin.solvers.sparse_columns import Columns, KernelRows
+from widemargin.solvers.sparse_machine import Machine
 from widemargin.solvers.sparse_move import _gradient, _put, move_basis
 
 ALONE = Workers(1, None)
@@ -105,7 +106,7 @@ def test_values_computed_again_and_threads_change_nothing():
 def test_float32_values_move_as_far(monkeypatch):
     columns, machines = make_machines(RBF(0.3))
     move(columns, machines)
-    monkeypatch.setattr(sparse_machine, "EXACT_COLUMNS", 0)
+    monkeypatch.setattr(sparse_columns, "EXACT_COLUMNS", 0)
     others, their_machines = make_machines(RBF(0.3))
     assert not others.data.is_exact
     move(others, their_machines, tol=1e-6)
@@ -179,3 +180,24 @@ def test_what_cannot_move(overlapping):
         ProjectedSVC(move="yes").fit(X, y)
     with pytest.warns(ConvergenceWarning, match="exchanges or moves"):
         ProjectedSVC(n_basis=5, move=True, refine=False, max_iter=1).fit(X, y)
+
+
+def test_the_size_of_a_basis_that_moves_is_found(overlapping, tmp_path):
+    X, y, X_test, y_test = overlapping
+    model = ProjectedSVC(n_basis="auto", move=True, random_state=0).fit(X, y)
+    assert [point.n_basis for point in model.auto_path_] == [1, 2, 4, 8, 16, 32, 64]
+    assert model.n_basis_ < ProjectedSVC(n_basis="auto", random_state=0).fit(X, y).n_basis_
+    best = max(point.accuracy for point in model.auto_path_)
+    chosen = next(p for p in model.auto_path_ if p.n_basis == model.n_basis_)
+    assert best - 0.05 < chosen.accuracy <= best
+    assert model.score(X_test, y_test) > 0.8
+    widemargin.save(model, tmp_path / "model.wm")
+    assert widemargin.load(tmp_path / "model.wm").auto_path_ == model.auto_path_
+
+
+def test_time_that_is_up_before_vectors_move(overlapping):
+    X, y = load_iris(return_X_y=True)
+    with pytest.warns(ConvergenceWarning, match="max_time"):
+        model = ProjectedSVC(n_basis=5, move=True, max_time=1e-9).fit(X, y)
+    assert model.basis_vectors_.shape == (3, 4)
+    assert_array_equal(model.basis_vectors_, X[model.basis_indices_])

@@ -16,7 +16,8 @@ from widemargin.kernels import Index, Kernel
 from widemargin.memory import parse_bytes
 from widemargin.parallel import open_workers
 from widemargin.problem import Problem
-from widemargin.solvers.sparse_machine import VALUE_BYTES, Columns, Machine
+from widemargin.solvers.sparse_columns import VALUE_BYTES, Columns
+from widemargin.solvers.sparse_machine import Machine
 from widemargin.solvers.sparse_search import Selection, describe_machines
 from widemargin.validation import draw_seed
 

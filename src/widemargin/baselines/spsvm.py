@@ -12,7 +12,8 @@ from widemargin.kernels import Index, Kernel
 from widemargin.memory import parse_bytes
 from widemargin.parallel import Workers, open_workers
 from widemargin.problem import Problem
-from widemargin.solvers.sparse_machine import Columns, FloatArray, KernelRows, Machine
+from widemargin.solvers.sparse_columns import Columns, FloatArray, KernelRows
+from widemargin.solvers.sparse_machine import Machine
 from widemargin.solvers.sparse_scores import DEPENDENT, DEPENDENT_FLOAT32
 from widemargin.solvers.sparse_search import MAX_IDLE, Selection, Stage, describe_machines
 from widemargin.validation import check_integer, draw_seed

@@ -14,11 +14,11 @@ from widemargin.estimators.base import one_or_all
 from widemargin.estimators.rest_base import RestClassifier
 from widemargin.kernels import Kernel, is_precomputed, needs_nonnegative
 from widemargin.memory import parse_bytes
-from widemargin.models.basis_path import join_moved, join_stages
+from widemargin.models.basis_path import join_stages
 from widemargin.models.expansion import Expansion
 from widemargin.parallel import Workers
 from widemargin.problem import Problem, Subproblem, split_binary, split_one_vs_rest
-from widemargin.solvers.sparse_machine import KernelRows
+from widemargin.solvers.sparse_columns import KernelRows
 from widemargin.solvers.sparse_search import Selection
 from widemargin.validation import (
     check_kernel_range,
@@ -77,19 +77,13 @@ class BasisClassifier(RestClassifier):
     def _keep(self, problem: Problem, selections: list[Selection]) -> None:
         """Set the fitted attributes."""
         stages = [selection.final for selection in selections]
-        rows = np.concatenate([stage.rows for stage in stages]).astype(np.intp)
-        moved = [stage.vectors for stage in stages if stage.vectors is not None]
-        if moved:
-            self.coef_, self.intercept_, objective = join_moved(stages)
-            self.basis_vectors_ = np.concatenate(moved).astype(problem.X.dtype)
-        else:
-            rows = np.unique(rows)
-            self.coef_, self.intercept_, objective = join_stages(stages, rows)
-            self.basis_vectors_ = problem.X[rows]
-        self.basis_indices_ = problem.kept[rows].astype(np.int32)
+        joined = join_stages(stages, problem.X)
+        self.basis_indices_ = problem.kept[joined.rows].astype(np.int32)
+        self.basis_vectors_ = joined.vectors
+        self.coef_, self.intercept_ = joined.coef, joined.intercept
         self.n_basis_ = one_or_all([len(s.rows) for s in stages for _ in s.intercept])
         self.n_support_ = one_or_all([int(n) for stage in stages for n in stage.n_support])
-        self.objective_ = one_or_all([float(value) for value in objective])
+        self.objective_ = one_or_all([float(value) for value in joined.objective])
         self.stop_reason_ = max((s.stop_reason for s in selections), key=STOP_REASONS.index)
         self.restore_model()
 

@@ -48,7 +48,8 @@ def export_projected(model: ProjectedSVC) -> State:
         "path_objective": path.objective,
     }
     if hasattr(model, "auto_path_"):
-        arrays["auto_path"] = np.array([[p.objective, p.accuracy] for p in model.auto_path_])
+        arrays["auto_path"] = np.array([(p.objective, p.accuracy) for p in model.auto_path_])
+        arrays["auto_sizes"] = np.array([p.n_basis for p in model.auto_path_], np.int64)
     if hasattr(model, "feature_names_in_"):
         arrays["feature_names"] = model.feature_names_in_.astype(str)
     for name, vectors in (("vectors", model.basis_vectors_), ("path_vectors", path.vectors)):
@@ -85,8 +86,10 @@ def import_projected(meta: dict[str, Any], arrays: Mapping[str, Any]) -> Project
     model._path = _import_path(arrays, d, kernel, n_functions)
     if "auto_path" in arrays:
         points = _floats(arrays, "auto_path", (len(arrays["auto_path"]), 2))
+        sizes = _whole(arrays, "auto_sizes", np.int64, len(points))
         model.auto_path_ = [
-            PathPoint(size, *map(float, point)) for size, point in enumerate(points, start=1)
+            PathPoint(int(size), *map(float, point))
+            for size, point in zip(sizes, points, strict=True)
         ]
     model.restore_model()
     return model

@@ -19,11 +19,12 @@ from widemargin.estimators.basis_base import (
 )
 from widemargin.kernels import Index, Kernel
 from widemargin.memory import parse_bytes
-from widemargin.models.basis_path import BasisPath
+from widemargin.models.basis_path import BasisPath, join_stages
 from widemargin.parallel import open_workers
 from widemargin.problem import Problem
 from widemargin.progress import show_bases
-from widemargin.solvers.sparse_machine import Columns, Machine
+from widemargin.solvers.sparse_columns import Columns
+from widemargin.solvers.sparse_machine import Machine
 from widemargin.solvers.sparse_move import can_move
 from widemargin.solvers.sparse_search import (
     Search,
@@ -43,6 +44,8 @@ from widemargin.validation import (
 
 #: With ``n_basis="auto"``: the largest size looked at.
 AUTO_SIZE = 100
+#: Sizes looked at of bases that move.
+MOVED_SIZES = 2 ** np.arange(7)
 #: The rows are divided into so many folds, which are held out in turn until so many rows were.
 AUTO_FOLDS, AUTO_ROWS = 5, 2000
 #: Bytes of a number in an exported model.
@@ -83,7 +86,8 @@ class ProjectedSVC(BasisClassifier):
         such as ``"4 kB"`` for all vectors and coefficients in float32; scalers before it in a pipeline
         come on top. ``"auto"`` grows bases on
         most of the rows and takes the smallest, up to 100, whose accuracy on the others differs from
-        that of the best by less than one standard error of their difference. Fewer are used if they
+        that of the best by less than one standard error of their difference; of bases that move 1, 2,
+        4 and so on to 64 vectors are tried. Fewer are used if they
         separate the training rows, or if no more are independent.
     C : float, default=1.0
         Cost of a squared error; smaller values regularise more.
@@ -313,7 +317,7 @@ class ProjectedSVC(BasisClassifier):
             )
         seed = draw_seed(self.random_state)
         if isinstance(self.n_basis, str) and self.n_basis == "auto":
-            size = self._find_size(problem, kernel, replace(search, refine=False, move=False), seed)
+            size = self._find_size(problem, kernel, replace(search, refine=False), seed)
         else:
             size = self._count_basis(problem)
         return self._search(problem, kernel, replace(search, n_basis=size), seed)
@@ -348,31 +352,31 @@ class ProjectedSVC(BasisClassifier):
                 "n_basis: 'auto' holds rows out and needs at least two of every class; give a number"
             )
         folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
+        sizes = MOVED_SIZES if search.move else np.arange(1, search.n_basis + 1)
         rights, objectives, rows = [], [], np.empty(0, np.intp)
         for kept, held_out in folds.split(problem.labels, problem.labels):
-            right, objective = self._judge_sizes(problem, kernel, kept, held_out, search, seed)
-            # A basis that stopped growing stays as it is.
-            at = np.minimum(np.arange(search.n_basis), len(right) - 1)
-            rights.append(right[at])
-            objectives.append(objective[at])
+            right, objective = self._judge(problem, kernel, kept, held_out, sizes, search, seed)
+            rights.append(right)
+            objectives.append(objective)
             rows = np.append(rows, held_out)
             if len(rows) >= AUTO_ROWS:
                 break
         weights = problem.sample_weights[rows]
-        size, accuracies = _find_knee(np.hstack(rights), weights / weights.sum())
-        points = zip(np.mean(objectives, axis=0), accuracies, strict=True)
+        knee, accuracies = _find_knee(np.hstack(rights), weights / weights.sum())
+        points = zip(sizes, np.mean(objectives, axis=0), accuracies, strict=True)
         self.auto_path_ = [
-            PathPoint(number, float(objective), float(accuracy))
-            for number, (objective, accuracy) in enumerate(points, start=1)
+            PathPoint(int(size), float(objective), float(accuracy))
+            for size, objective, accuracy in points
         ]
-        return size
+        return int(sizes[knee])
 
-    def _judge_sizes(
+    def _judge(
         self,
         problem: Problem,
         kernel: Kernel,
         kept: Index,
         held_out: Index,
+        sizes: Index,
         search: Search,
         seed: int,
     ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
@@ -381,11 +385,25 @@ class ProjectedSVC(BasisClassifier):
             problem, X=problem.X[kept], labels=problem.labels[kept], kept=problem.kept[kept],
             sample_weights=problem.sample_weights[kept], weights=problem.weights[kept],
         )  # fmt: skip
-        path = _make_path(part, kernel, self._search(part, kernel, search, seed))
-        decisions = path.decide(problem.X[held_out], max_bytes=search.max_bytes, n_jobs=self.n_jobs)
+        queries = problem.X[held_out]
+        options: dict[str, Any] = {"max_bytes": search.max_bytes, "n_jobs": self.n_jobs}
+        decisions, objectives = [], []
+        if search.move:
+            # Vectors that have moved do not leave smaller models behind.
+            for size in sizes:
+                found = self._search(part, kernel, replace(search, n_basis=int(size)), seed)
+                basis = join_stages([selection.final for selection in found], part.X)
+                decisions.append(basis.expand(kernel).decide(queries, **options))
+                objectives.append(basis.objective.sum())
+        else:
+            path = _make_path(part, kernel, self._search(part, kernel, search, seed))
+            # A basis that stopped growing stays as it is.
+            at = np.minimum(sizes, len(path)) - 1
+            decisions = list(path.decide(queries, **options))
+            decisions, objectives = [decisions[i] for i in at], path.objective[at].sum(axis=1)
         is_binary = len(problem.classes) == 2
-        found = [d[:, 0] >= 0 if is_binary else d.argmax(axis=1) for d in decisions]
-        return np.array(found) == problem.labels[held_out], path.objective.sum(axis=1)
+        answers = [d[:, 0] >= 0 if is_binary else d.argmax(axis=1) for d in decisions]
+        return np.array(answers) == problem.labels[held_out], np.array(objectives)
 
     def _search(
         self, problem: Problem, kernel: Kernel, search: Search, seed: int
@@ -452,14 +470,14 @@ def _explain_basis(n_basis: Any) -> str:
 def _find_knee(
     right: NDArray[np.bool_], weights: NDArray[np.float64]
 ) -> tuple[int, NDArray[np.float64]]:
-    """Smallest size whose accuracy is within an error of the best's, and the accuracies.
+    """The first size whose accuracy is within an error of the best's, and the accuracies.
 
     The error is that of the difference, to which only rows add on which the two differ.
     """
     accuracies = right @ weights
     best = int(np.argmax(accuracies))
     errors = np.sqrt((right != right[best]) @ np.square(weights))
-    return int(np.argmax(accuracies >= accuracies[best] - errors)) + 1, accuracies
+    return int(np.argmax(accuracies >= accuracies[best] - errors)), accuracies
 
 
 def _make_path(problem: Problem, kernel: Kernel, selections: list[Selection]) -> BasisPath:

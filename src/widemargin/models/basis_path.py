@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from widemargin.kernels import Kernel
+from widemargin.kernels import Index, Kernel
 from widemargin.models.expansion import Expansion
 from widemargin.solvers.sparse_search import Stage
 
@@ -52,33 +52,53 @@ class BasisPath:
         yield from np.moveaxis(values.reshape(-1, n_sizes, n_functions), 1, 0)
 
 
-def join_stages(
-    stages: list[Stage], rows: NDArray[np.intp]
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Coefficients, constants and objectives of stages with bases of their own, on all ``rows``.
+@dataclass(frozen=True)
+class JoinedBasis:
+    """Bases of several problems as one.
 
-    ``rows`` are the sorted training rows in any of the bases.
+    Attributes
+    ----------
+    rows : ndarray of shape (n_vectors,)
+        Training rows that the vectors are or have been.
+    vectors : ndarray or csr_matrix of shape (n_vectors, n_features)
+        The vectors.
+    coef : ndarray of shape (n_functions, n_vectors)
+        Coefficients; zero for vectors that are not in a function's basis.
+    intercept, objective : ndarray of shape (n_functions,)
+        Constants, and J of every function.
     """
-    n_functions = sum(len(stage.intercept) for stage in stages)
-    coef = np.zeros((n_functions, len(rows)))
-    first = 0
+
+    rows: Index
+    vectors: Any
+    coef: NDArray[np.float64]
+    intercept: NDArray[np.float64]
+    objective: NDArray[np.float64]
+
+    def expand(self, kernel: Kernel) -> Expansion:
+        """The decision functions."""
+        return Expansion(kernel, self.vectors, self.rows, self.coef, self.intercept)
+
+
+def join_stages(stages: list[Stage], X: Any) -> JoinedBasis:
+    """One basis of those of several problems on the training rows ``X``.
+
+    A row that several have is there once; vectors that have moved are never the same.
+    """
+    rows = np.concatenate([stage.rows for stage in stages]).astype(np.intp)
+    places = np.arange(len(rows))
+    moved = [stage.vectors for stage in stages if stage.vectors is not None]
+    if not moved:
+        rows, places = np.unique(rows, return_inverse=True)
+    coef = np.zeros((sum(len(stage.intercept) for stage in stages), len(rows)))
+    function = vector = 0
     for stage in stages:
-        functions = np.arange(first, first + len(stage.intercept))
-        coef[np.ix_(functions, np.searchsorted(rows, stage.rows))] = stage.coef
-        first += len(stage.intercept)
-    intercept = np.concatenate([stage.intercept for stage in stages])
-    return coef, intercept, np.concatenate([stage.objective for stage in stages])
-
-
-def join_moved(
-    stages: list[Stage],
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """As `join_stages`, of bases whose vectors are no rows: one after another, none is shared."""
-    sizes = [stage.coef.shape for stage in stages]
-    coef = np.zeros(np.sum(sizes, axis=0))
-    first = np.vstack([[0, 0], np.cumsum(sizes, axis=0)])
-    for stage, (function, vector) in zip(stages, first, strict=False):
         n_functions, n_vectors = stage.coef.shape
-        coef[function : function + n_functions, vector : vector + n_vectors] = stage.coef
-    intercept = np.concatenate([stage.intercept for stage in stages])
-    return coef, intercept, np.concatenate([stage.objective for stage in stages])
+        coef[function : function + n_functions, places[vector : vector + n_vectors]] = stage.coef
+        function, vector = function + n_functions, vector + n_vectors
+    return JoinedBasis(
+        rows,
+        np.concatenate(moved).astype(X.dtype) if moved else X[rows],
+        coef,
+        np.concatenate([stage.intercept for stage in stages]),
+        np.concatenate([stage.objective for stage in stages]),
+    )

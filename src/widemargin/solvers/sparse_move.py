@@ -15,7 +15,8 @@ import numpy as np
 from scipy.optimize import minimize
 
 from widemargin.kernels import RBF, Kernel, Linear, Poly
-from widemargin.solvers.sparse_machine import Columns, FloatArray, Machine
+from widemargin.solvers.sparse_columns import Columns, FloatArray
+from widemargin.solvers.sparse_machine import Machine
 
 #: Share of the tolerance of exchanges that a step must lower J by: steps are smaller and more.
 STEP_SHARE = 0.01

@@ -17,15 +17,9 @@ from numpy.typing import NDArray
 
 from widemargin.kernels import Index
 from widemargin.parallel import Workers
+from widemargin.solvers.sparse_columns import COPIED_VALUES, FloatArray, KernelRows, solve_lower
 from widemargin.solvers.sparse_fast import add_rows, add_squares
-from widemargin.solvers.sparse_machine import (
-    COPIED_VALUES,
-    FloatArray,
-    KernelRows,
-    Machine,
-    inverse_diagonal,
-    solve_lower,
-)
+from widemargin.solvers.sparse_machine import Machine, inverse_diagonal
 
 #: Gives factors of some rows, shape (n_rows, n_factors).
 Factors = Callable[[Index | slice], FloatArray]

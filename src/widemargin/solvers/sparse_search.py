@@ -7,13 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from widemargin.solvers.sparse_machine import (
-    VALUE_BYTES,
-    Columns,
-    FloatArray,
-    KernelRows,
-    Machine,
-)
+from widemargin.solvers.sparse_columns import VALUE_BYTES, Columns, FloatArray, KernelRows
+from widemargin.solvers.sparse_machine import Machine
 from widemargin.solvers.sparse_move import STEP_SHARE, Moved, move_basis
 from widemargin.solvers.sparse_scores import Candidates, Scores
 
@@ -200,7 +195,7 @@ class Selector:
             stop_reason = stop_reason if refined == "converged" else refined
             if stop_reason == "converged" and len(self.columns.rows) < self.search.n_basis:
                 stop_reason = "separated"
-        vectors = None
+        vectors = self.columns.basis_vectors() if self.search.move else None
         if self.search.move and stop_reason != "max_time":
             moved = self._move()
             vectors, n_exchanges = moved.vectors, n_exchanges + moved.n_steps

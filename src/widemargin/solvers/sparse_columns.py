@@ -1,0 +1,297 @@
+"""Kernel values between all rows and a basis that changes, held or computed when asked for."""
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.blas import dtrsm
+
+from widemargin.kernels import Index, Kernel
+from widemargin.kernels.base import as_dense
+from widemargin.parallel import Workers
+
+FloatArray = NDArray[np.float64]
+
+ALONE, EVERY = Workers(1, None), slice(None)
+
+#: Feature values of the data up to which columns of basis vectors are computed in float64.
+EXACT_COLUMNS = 2**22
+#: Bytes of a kernel value of the basis.
+VALUE_BYTES = 8
+#: Kernel values that are copied at a time.
+COPIED_VALUES = 2**17
+
+
+class KernelRows:
+    """All rows, ready for kernel values.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    X : ndarray or csr_matrix of shape (n, n_features)
+        All rows.
+    workers : Workers
+        Threads.
+    """
+
+    def __init__(self, kernel: Kernel, X: Any, workers: Workers) -> None:
+        self.kernel = kernel
+        self.X = X
+        self.workers = workers
+        self.is_exact = X.shape[0] * X.shape[1] <= EXACT_COLUMNS
+        self.points = kernel.prepare(X)
+        self._exact = kernel.exact_columns(X) if self.is_exact else None
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    @cached_property
+    def diag(self) -> FloatArray:
+        """Kernel of every row with itself."""
+        return self.kernel.diag(self.points)
+
+    def column(self, row: int) -> FloatArray:
+        """Kernel between all rows and one of them."""
+        if self._exact is not None:
+            return self._exact(row)
+        return self.block(np.array([row]), self.workers)[:, 0].astype(np.float64)
+
+    def values(self, rows: Index, columns: Index, workers: Workers) -> FloatArray:
+        """Kernel between rows and columns, as exact as that of `column`."""
+        if self.is_exact:
+            return self.kernel.exact(self.X[rows], self.X[columns])
+        return np.asarray(self.block(columns, workers, rows), np.float64)
+
+    def between(
+        self, kernel: Kernel, rows: Index | slice, vectors: FloatArray, workers: Workers
+    ) -> FloatArray:
+        """A kernel on points like these, between rows and vectors that need not be rows."""
+        if self.is_exact:
+            return kernel.exact(self.X[rows], vectors)
+        others = self.kernel.prepare(vectors, like=self.points)
+        rows = np.arange(len(self))[rows]
+        out = np.empty((len(rows), len(others)), np.float32)
+        kernel.block(self.points, rows, others, np.arange(len(others)), out, workers)
+        return out.astype(np.float64)
+
+    def block(self, columns: Index, workers: Workers, rows: Index | None = None) -> Any:
+        """Kernel between rows (all if not given) and columns, in float32."""
+        rows = np.arange(len(self)) if rows is None else rows
+        out = np.empty((len(rows), len(columns)), np.float32)
+        self.kernel.block(self.points, rows, self.points, columns, out, workers)
+        return out
+
+
+class Columns:
+    """Kernel values between all rows and the basis vectors, and the penalty matrix of these.
+
+    Of each column its mean is subtracted: the bias makes up for it, and what is left has digits to
+    spare. Values are held, or computed whenever they are asked for.
+
+    Parameters
+    ----------
+    data : KernelRows
+        The rows.
+    is_ridge : bool, default=False
+        Whether w and b are penalised by their squares and not by ``w' K_B w``, as in RSVM. Means are
+        then left where they are.
+    n_expected : int, default=8
+        Basis vectors to make room for.
+    is_held : bool, default=True
+        Whether to hold the values.
+    """
+
+    def __init__(
+        self,
+        data: KernelRows,
+        *,
+        is_ridge: bool = False,
+        n_expected: int = 8,
+        is_held: bool = True,
+    ) -> None:
+        self.data = data
+        self.is_ridge = is_ridge
+        self.rows: list[int] = []
+        self._means: list[float] = []
+        self._held = np.empty((len(data), n_expected), order="F") if is_held else None
+        # The penalty matrix, and the root of its part for the basis.
+        self._penalty: FloatArray | None = None
+        self._root: FloatArray | None = None
+        # Where the basis vectors are, if they are not rows.
+        self._moved: FloatArray | None = None
+
+    @property
+    def means(self) -> FloatArray:
+        """What was subtracted from each column; zero where the bias is penalised."""
+        return np.array(self._means)
+
+    def values(
+        self, rows: Index | slice, places: Index | slice = EVERY, workers: Workers = ALONE
+    ) -> FloatArray:
+        """Kernel between some rows and the basis, or some places in it, less the means."""
+        if self._held is not None:
+            held = self._held[:, : len(self.rows)]
+            if isinstance(rows, slice) or isinstance(places, slice):
+                return held[rows, places]
+            return held[np.ix_(rows, places)]
+        if self._moved is not None:
+            vectors = self._moved[places]
+            return self.data.between(self.data.kernel, rows, vectors, workers) - self.means[places]
+        if isinstance(rows, slice):
+            rows = np.arange(len(self.data))[rows]
+        basis = np.array(self.rows, np.intp)[places]
+        return self.data.values(rows, basis, workers) - self.means[places]
+
+    def basis_vectors(self) -> FloatArray:
+        """The basis vectors."""
+        return as_dense(self.data.X[self.rows]) if self._moved is None else self._moved
+
+    def move(self, vectors: FloatArray) -> None:
+        """Let the basis be these vectors from now on, as many as it has and whether rows or not.
+
+        None can be added, exchanged or removed afterwards.
+        """
+        data, size = self.data, len(self.rows)
+        self._moved = vectors
+        sums = np.zeros(size)
+        for part in self.split(len(data)):
+            K = data.between(data.kernel, part, vectors, data.workers)
+            sums += K.sum(axis=0)
+            if self._held is not None:
+                self._held[part, :size] = K
+        self._means = list(sums / len(data))
+        if self._held is not None:
+            self._held[:, :size] -= self.means
+        self._penalty, self._root = np.zeros((size + 1, size + 1)), None
+        self._penalty[1:, 1:] = data.kernel.exact(vectors, vectors)
+
+    def slopes(self, slope: Kernel, rows: Index) -> FloatArray:
+        """A kernel on points like these, between some rows and the basis, as it is."""
+        workers = self.data.workers
+        if slope == self.data.kernel:
+            return self.values(rows, EVERY, workers) + self.means
+        return self.data.between(slope, rows, self.basis_vectors(), workers)
+
+    def split(self, n_rows: int) -> Iterator[slice]:
+        """Parts of so many rows for which to ask at a time.
+
+        They take about as much memory as a matrix among the basis, or else little.
+        """
+        size = len(self.rows) + 1
+        step = max(size, COPIED_VALUES // size)
+        return (slice(start, start + step) for start in range(0, n_rows, step))
+
+    def column(self, at: int) -> FloatArray:
+        """Kernel between all rows and one basis vector, less the mean."""
+        if self._held is not None:
+            return self._held[:, at].copy()
+        return self.data.column(self.rows[at]) - self._means[at]
+
+    def multiply(self, coef: FloatArray) -> FloatArray:
+        """Values of all rows times coefficients of the basis."""
+        n = len(self.data)
+        if self._held is not None:
+            return np.asarray(self._held[:, : len(self.rows)] @ coef)
+        parts = [self.values(part, EVERY, self.data.workers) @ coef for part in self.split(n)]
+        return np.concatenate(parts)
+
+    def kernel_at(self, rows: Index | list[int]) -> FloatArray:
+        """Kernel between some rows and the basis, as it is."""
+        return self.values(np.asarray(rows, np.intp)) + self.means
+
+    @property
+    def noise(self) -> float:
+        """Relative rounding error of kernel values, beyond that of float64."""
+        return 0.0 if self.data.is_exact else float(np.finfo(np.float32).eps)
+
+    @property
+    def penalty(self) -> FloatArray:
+        """Penalty matrix of bias and coefficients."""
+        if self._penalty is None:
+            size = len(self.rows) + 1
+            self._penalty = np.eye(size) if self.is_ridge else np.zeros((size, size))
+            if not self.is_ridge:
+                K = self.kernel_at(self.rows)
+                self._penalty[1:, 1:] = 0.5 * (K + K.T)
+        return self._penalty
+
+    def distance(self, row: int, column: FloatArray, leaving: int | None = None) -> float:
+        """Squared distance of a row from the span of the basis in kernel space (Eq. 48).
+
+        ``leaving`` is the place of a basis vector that does not count.
+        """
+        rows, root = np.array(self.rows, np.intp), self._root
+        if leaving is not None:
+            kept = np.delete(np.arange(len(rows)), leaving)
+            rows, root = rows[kept], find_root(self.penalty[np.ix_(kept + 1, kept + 1)])
+        elif root is None:
+            root = self._root = find_root(self.penalty[1:, 1:])
+        half = solve_lower(root, column[rows, None])
+        return float(column[row] - np.vdot(half, half))
+
+    def restore(self, rows: list[int]) -> None:
+        """Go back to an earlier basis."""
+        self.rows, self._means = [], []
+        self._penalty = self._root = None
+        for row in rows:
+            self.append(row, self.data.column(row))
+
+    def append(self, row: int, column: FloatArray) -> None:
+        """Add a basis vector."""
+        size = len(self.rows)
+        if self._held is not None and size == self._held.shape[1]:
+            grown = np.empty((len(self._held), 2 * size), order="F")
+            grown[:, :size] = self._held
+            self._held = grown
+        penalty, root = self._penalty, self._root
+        if root is not None:
+            half = solve_lower(root, column[self.rows, None])[:, 0]
+            root = border(root, half, np.sqrt(column[row] - half @ half))
+            root[:-1, -1] = 0.0
+        self.rows.append(row)
+        self._means.append(0.0)
+        self.replace(size, row, column)
+        if penalty is not None and not self.is_ridge:
+            line = column[self.rows]
+            self._penalty = border(penalty, np.append(0.0, line[:-1]), line[-1])
+            self._root = root
+
+    def replace(self, at: int, row: int, column: FloatArray) -> None:
+        """Put another basis vector in the place of one."""
+        self._means[at] = 0.0 if self.is_ridge else float(column.mean())
+        if self._held is not None:
+            self._held[:, at] = column - self._means[at]
+        self.rows[at] = row
+        self._penalty = self._root = None
+
+    def remove(self, at: int) -> None:
+        """Take a basis vector away."""
+        size = len(self.rows)
+        if self._held is not None:
+            self._held[:, at : size - 1] = self._held[:, at + 1 : size]
+        del self.rows[at], self._means[at]
+        self._penalty = self._root = None
+
+
+def find_root(K: FloatArray) -> FloatArray:
+    """Lower triangle L with ``L L' = K``."""
+    return np.asarray(np.linalg.cholesky(K), np.float64)
+
+
+def border(matrix: FloatArray, line: FloatArray, corner: float) -> FloatArray:
+    """The matrix with another row and column, both the same."""
+    size = len(matrix)
+    out = np.empty((size + 1, size + 1))
+    out[:size, :size] = matrix
+    out[size, :size] = out[:size, size] = line
+    out[size, size] = corner
+    return out
+
+
+def solve_lower(factor: FloatArray, right: FloatArray, *, transposed: bool = False) -> FloatArray:
+    """Solution X of ``L X = right``, or of ``L' X = right``, for a lower triangle L."""
+    # For BLAS, which counts along columns: X' L' = right', or X' L = right'.
+    return np.asarray(dtrsm(1.0, factor.T, right.T, side=1, trans_a=transposed).T)
