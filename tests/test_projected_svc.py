@@ -19,6 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 import widemargin
 from widemargin import KernelSVC, ProjectedSVC
+from widemargin.estimators.projected_svc import _find_knee
 from widemargin.models.io import ModelFileError, read_model_file, write_model_file
 
 
@@ -328,6 +329,17 @@ def test_damaged_files_are_refused(iris, tmp_path):
         write_model_file(tmp_path / "bad", file.kind, file.meta | {name: None}, dict(file.arrays))
         with pytest.raises(ModelFileError, match="cannot read"):
             widemargin.load(tmp_path / "bad")
+
+
+def test_the_knee_is_the_first_of_equal_sizes():
+    rng = np.random.default_rng(0)
+    right = np.repeat(rng.random((1, 285)) > 0.03, 7, axis=0)
+    for first in range(7):
+        worse = right.copy()
+        worse[:first] = False
+        knee, accuracies = _find_knee(worse, np.full(285, 1 / 285))
+        assert knee == first
+        assert_allclose(accuracies[first:], right[0].mean())
 
 
 def test_memory_does_not_grow_with_rows_times_basis_vectors(monkeypatch):

@@ -199,12 +199,14 @@ def plot_basis_path(model: ProjectedSVC | Pipeline, X: Any = None, y: Any = None
 
 
 def _draw_accuracy(axis: Any, path: list[Any], size: int, *, is_final_known: bool) -> None:
-    accuracy = [100.0 * point.accuracy for point in path]
-    growing = accuracy[:-1] if is_final_known else accuracy
-    axis.plot(np.arange(1, len(growing) + 1), growing, color=BLUE, label="growing")
+    growing = path[:-1] if is_final_known else path
+    sizes, accuracy = zip(
+        *((point.n_basis, 100.0 * point.accuracy) for point in growing), strict=True
+    )
+    axis.plot(sizes, accuracy, color=BLUE, label="growing" if is_final_known else "rows held out")
     axis.set_title("Accuracy (%)", loc="left")
     if is_final_known:
-        _mark(axis, size, accuracy[-1], "final")
+        _mark(axis, size, 100.0 * path[-1].accuracy, "final")
     else:
         axis.axvline(size, color=ORANGE, lw=1.2, ls="--", label=f"chosen: {size}")
 

@@ -477,7 +477,9 @@ def _find_knee(
     accuracies = right @ weights
     best = int(np.argmax(accuracies))
     errors = np.sqrt((right != right[best]) @ np.square(weights))
-    return int(np.argmax(accuracies >= accuracies[best] - errors)), accuracies
+    # Equal answers may have accuracies that differ by rounding.
+    enough = accuracies[best] - errors - 1e-12
+    return int(np.argmax(accuracies >= enough)), accuracies
 
 
 def _make_path(problem: Problem, kernel: Kernel, selections: list[Selection]) -> BasisPath:
