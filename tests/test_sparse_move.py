@@ -2,6 +2,8 @@
 
 import pickle
 import time
+import warnings
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -93,14 +95,37 @@ def test_one_vector_is_enough_for_a_linear_machine():
     assert_allclose(machine.solution.u[1] * moved.vectors[0], best.x[1:], rtol=1e-3)
 
 
-def test_values_computed_again_and_threads_change_nothing():
+def test_values_computed_again_change_nothing():
     results = []
-    for is_held, n_jobs in ((True, 1), (False, 1), (True, 3)):
-        with open_workers(n_jobs) as workers:
-            columns, machines = make_machines(RBF(0.3), is_held=is_held, workers=workers)
-            results.append(move(columns, machines, max_steps=5).vectors)
+    for is_held in (True, False):
+        columns, machines = make_machines(RBF(0.3), is_held=is_held)
+        results.append(move(columns, machines, max_steps=5).vectors)
     assert_allclose(results[1], results[0], rtol=1e-6)
-    assert_array_equal(results[2], results[0])
+
+
+def test_threads_change_nothing(monkeypatch):
+    monkeypatch.setattr(sparse_columns, "EXACT_COLUMNS", 0)
+    results = []
+    for n_jobs in (1, 3):
+        with open_workers(n_jobs) as workers:
+            columns, machines = make_machines(RBF(0.3), n=1500, workers=workers)
+            with mock.patch.object(workers, "run", wraps=workers.run) as run:
+                results.append(move(columns, machines, max_steps=5).vectors)
+            assert max(call.args[0] for call in run.call_args_list) == 1500
+    assert_array_equal(results[1], results[0])
+
+
+def test_a_search_that_ended_early_goes_on():
+    X, y = make_classification(300, 8, flip_y=0.1, class_sep=0.8, random_state=0)
+    model = ProjectedSVC(n_basis=5, C=100.0, move=True).fit(X, y)
+    again = Columns(KernelRows(model.kernel_, X, ALONE))
+    for row in model.basis_indices_:
+        again.append(int(row), again.data.column(int(row)))
+    again.move(model.basis_vectors_)
+    machine = Machine(again, np.where(y > 0, 1.0, -1.0), np.full(len(y), 100.0))
+    assert_allclose(machine.solution.objective, model.objective_, rtol=1e-4)
+    move(again, [machine], tol=model.tol)
+    assert machine.solution.objective > (1.0 - 2 * model.tol) * model.objective_
 
 
 def test_float32_values_move_as_far(monkeypatch):
@@ -195,7 +220,28 @@ def test_the_size_of_a_basis_that_moves_is_found(overlapping, tmp_path):
     assert widemargin.load(tmp_path / "model.wm").auto_path_ == model.auto_path_
 
 
-def test_time_that_is_up_before_vectors_move(overlapping):
+def test_rows_are_called_separated_only_if_they_are():
+    outcomes = set()
+    for seed in range(12):
+        X = np.random.default_rng(seed).normal(size=(120, 3))
+        y = np.where(X[:, 0] + 0.3 * X[:, 1] ** 2 > 0, 1, -1)
+        rows = ProjectedSVC(n_basis=15, gamma=0.3).fit(X, y)
+        moved = ProjectedSVC(n_basis=15, gamma=0.3, move=True).fit(X, y)
+        if rows.stop_reason_ == "separated":
+            outcomes.add((moved.stop_reason_, bool(moved.score(X, y) == 1.0)))
+    assert outcomes == {("separated", True), ("converged", False)}
+
+
+def test_finding_a_size_leaves_time_for_the_fit():
+    X, y = make_classification(1500, 8, n_informative=6, n_classes=3, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = ProjectedSVC(n_basis="auto", move=True, max_time=2.0, random_state=0).fit(X, y)
+    assert (np.abs(model.basis_vectors_ - X[model.basis_indices_]).max(axis=1) > 0).any()
+    assert [point.n_basis for point in model.auto_path_] == [1, 2, 4, 8, 16, 32, 64]
+
+
+def test_time_that_is_up_before_vectors_move():
     X, y = load_iris(return_X_y=True)
     with pytest.warns(ConvergenceWarning, match="max_time"):
         model = ProjectedSVC(n_basis=5, move=True, max_time=1e-9).fit(X, y)

@@ -108,7 +108,7 @@ class BasisClassifier(RestClassifier):
 
 
 def count_changes(selections: list[Selection]) -> int:
-    """Vectors added to and exchanged in a basis, of the problem with most."""
+    """Vectors added to a basis, exchanges and moves, of the problem with most."""
     return max(len(s.path) + s.n_exchanges for s in selections)
 
 

@@ -117,7 +117,8 @@ class ProjectedSVC(BasisClassifier):
     max_iter : int, default=1000
         Most exchanges, and most steps.
     max_time : float or None, default=None
-        Seconds after which to stop with the basis reached so far.
+        Seconds after which to stop with the basis reached so far. Problems share them, and finding
+        the size takes half at most.
     memory : int or str, default="auto"
         Bound on kernel values that are held, in bytes or text such as ``"2 GB"``: 8 bytes for each row
         and basis vector, 4 (of few rows 8) for each row and candidate. What does not fit is computed
@@ -136,8 +137,8 @@ class ProjectedSVC(BasisClassifier):
     classes_ : ndarray
         The labels, sorted.
     basis_indices_ : ndarray of shape (n_vectors,)
-        Training rows that are basis vectors of any problem, sorted; with ``move=True`` the rows where
-        each of the vectors began.
+        Training rows that are basis vectors of any problem, sorted; with ``move=True`` the row where
+        each of the vectors began, problem by problem.
     basis_vectors_ : ndarray or csr_matrix of shape (n_vectors, n_features)
         These rows, or where the vectors have moved from there.
     coef_ : ndarray of shape (n_functions, n_vectors)
@@ -232,7 +233,7 @@ class ProjectedSVC(BasisClassifier):
         Yields
         ------
         scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
-            As `decision_function`. The last is that of the refined basis.
+            As `decision_function`. The last is that of the final basis.
         """
         checked = self._check_queries(X)
         memory = parse_bytes(self.memory)
@@ -317,7 +318,8 @@ class ProjectedSVC(BasisClassifier):
             )
         seed = draw_seed(self.random_state)
         if isinstance(self.n_basis, str) and self.n_basis == "auto":
-            size = self._find_size(problem, kernel, replace(search, refine=False), seed)
+            half = replace(search, refine=False, deadline=_share_time(search.deadline, 2))
+            size = self._find_size(problem, kernel, half, seed)
         else:
             size = self._count_basis(problem)
         return self._search(problem, kernel, replace(search, n_basis=size), seed)
@@ -359,7 +361,7 @@ class ProjectedSVC(BasisClassifier):
             rights.append(right)
             objectives.append(objective)
             rows = np.append(rows, held_out)
-            if len(rows) >= AUTO_ROWS:
+            if len(rows) >= AUTO_ROWS or _is_late(search.deadline):
                 break
         weights = problem.sample_weights[rows]
         knee, accuracies = _find_knee(np.hstack(rights), weights / weights.sum())
@@ -387,13 +389,17 @@ class ProjectedSVC(BasisClassifier):
         )  # fmt: skip
         queries = problem.X[held_out]
         options: dict[str, Any] = {"max_bytes": search.max_bytes, "n_jobs": self.n_jobs}
-        decisions, objectives = [], []
+        decisions: list[NDArray[np.float64]] = []
+        objectives: Any = []
         if search.move:
-            # Vectors that have moved do not leave smaller models behind.
+            # Vectors that have moved do not leave smaller models behind. When time is up, no larger
+            # ones are tried.
             for size in sizes:
-                found = self._search(part, kernel, replace(search, n_basis=int(size)), seed)
-                basis = join_stages([selection.final for selection in found], part.X)
-                decisions.append(basis.expand(kernel).decide(queries, **options))
+                if not decisions or not _is_late(search.deadline):
+                    found = self._search(part, kernel, replace(search, n_basis=int(size)), seed)
+                    basis = join_stages([selection.final for selection in found], part.X)
+                    answer = basis.expand(kernel).decide(queries, **options)
+                decisions.append(answer)
                 objectives.append(basis.objective.sum())
         else:
             path = _make_path(part, kernel, self._search(part, kernel, search, seed))
@@ -424,7 +430,8 @@ class ProjectedSVC(BasisClassifier):
                 columns = Columns(rows, n_expected=min(search.n_basis, n), is_held=is_held)
                 machines = [Machine(columns, y, self.C * problem.weights) for y in group]
                 listener = self._listener(show, number)
-                return Selector(columns, machines, search, candidates, rng, listener).run()
+                own = replace(search, deadline=_share_time(search.deadline, len(groups) - number))
+                return Selector(columns, machines, own, candidates, rng, listener).run()
 
             return [choose(number, group) for number, group in enumerate(groups)]
 
@@ -458,6 +465,18 @@ class ProjectedSVC(BasisClassifier):
             "max_time": f"stopped after max_time={self.max_time} s with "
             f"{np.max(self.n_basis_)} basis vectors; allow more time for a better basis",
         }.get(self.stop_reason_)
+
+
+def _share_time(deadline: float | None, n_parts: int) -> float | None:
+    """When the first of some parts should end that have the time to the deadline together."""
+    if deadline is None:
+        return None
+    now = time.perf_counter()
+    return now + (deadline - now) / n_parts
+
+
+def _is_late(deadline: float | None) -> bool:
+    return deadline is not None and time.perf_counter() > deadline
 
 
 def _explain_basis(n_basis: Any) -> str:

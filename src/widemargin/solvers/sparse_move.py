@@ -18,7 +18,8 @@ from widemargin.kernels import RBF, Kernel, Linear, Poly
 from widemargin.solvers.sparse_columns import Columns, FloatArray
 from widemargin.solvers.sparse_machine import Machine
 
-#: Share of the tolerance of exchanges that a step must lower J by: steps are smaller and more.
+#: Share of the tolerance that a step must lower J by. A single small step does not mean that there is
+#: nowhere to go: the search begins anew where it ended, as long as that lowers J by the tolerance.
 STEP_SHARE = 0.01
 
 
@@ -28,7 +29,7 @@ class _OutOfTimeError(Exception):
 
 def can_move(kernel: Kernel) -> bool:
     """Whether basis vectors can move: the kernel is a smooth function of scalar products."""
-    return isinstance(kernel, RBF | Linear | Poly)
+    return isinstance(kernel, RBF | Linear) or (isinstance(kernel, Poly) and kernel.degree > 0)
 
 
 def slope_of(kernel: Kernel) -> tuple[Kernel, float]:
@@ -78,7 +79,7 @@ def move_basis(
     machines : list of Machine
         The machines on it, which end at their optimum for the vectors returned.
     tol : float
-        Steps that lower J by a smaller share than this end the search.
+        Least share by which J must fall for the search to go on.
     max_steps : int
         Most steps.
     deadline : float or None
@@ -109,12 +110,19 @@ def move_basis(
             show(best)
 
     try:
-        found = minimize(
-            value, start.ravel(), jac=True, method="L-BFGS-B", callback=count,
-            options={"maxiter": max_steps, "maxfun": 10 * max_steps, "ftol": tol, "gtol": 0.0},
-        )  # fmt: skip
-        # Any other end is that of what rounding allows.
-        reason = "max_iter" if found.status == 1 else "converged"
+        before = np.inf
+        while best_value < (1.0 - tol) * before or before == np.inf:
+            before = best_value
+            left = max_steps - n_steps
+            found = minimize(
+                value, best.ravel(), jac=True, method="L-BFGS-B", callback=count,
+                options={
+                    "maxiter": left, "maxfun": 10 * left, "ftol": STEP_SHARE * tol, "gtol": 0.0,
+                },
+            )  # fmt: skip
+            if found.status == 1:
+                reason = "max_iter"
+                break
     except _OutOfTimeError:
         reason = "max_time"
     _put(best, columns, machines)

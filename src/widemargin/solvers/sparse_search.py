@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from widemargin.solvers.sparse_columns import VALUE_BYTES, Columns, FloatArray, KernelRows
 from widemargin.solvers.sparse_machine import Machine
-from widemargin.solvers.sparse_move import STEP_SHARE, Moved, move_basis
+from widemargin.solvers.sparse_move import Moved, move_basis
 from widemargin.solvers.sparse_scores import Candidates, Scores
 
 #: Exchanges that were promised to lower J and did not, before the search ends.
@@ -200,6 +200,8 @@ class Selector:
             moved = self._move()
             vectors, n_exchanges = moved.vectors, n_exchanges + moved.n_steps
             stop_reason = stop_reason if moved.stop_reason == "converged" else moved.stop_reason
+            if stop_reason == "separated" and not self._is_separated:
+                stop_reason = "converged"
         final = describe_machines(self.machines, vectors)
         return Selection(final, path, stop_reason, n_exchanges, self.search.n_basis)
 
@@ -211,7 +213,7 @@ class Selector:
                 self.show("move", describe_machines(machines, vectors))
 
         return move_basis(
-            self.columns, machines, tol=STEP_SHARE * search.tol, max_steps=search.max_iter,
+            self.columns, machines, tol=search.tol, max_steps=search.max_iter,
             deadline=search.deadline, show=show,
         )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Problems of few points: pair moves on the whole kernel matrix."""
+"""Problems of few points: pair moves on a kernel matrix that has room for all of them."""
 
 import time
 from collections.abc import Callable
