@@ -88,7 +88,7 @@ def move_basis(
         Called with the vectors after every step.
     """
     start = columns.basis_vectors()
-    best, best_value = start, np.inf
+    best, best_value = start, sum(machine.solution.objective for machine in machines)
 
     def value(flat: FloatArray) -> tuple[float, FloatArray]:
         nonlocal best, best_value
@@ -109,20 +109,17 @@ def move_basis(
         if show is not None:
             show(best)
 
+    before = np.inf
     try:
-        before = np.inf
-        while best_value < (1.0 - tol) * before or before == np.inf:
-            before = best_value
-            left = max_steps - n_steps
+        while reason == "converged" and best_value < (1.0 - tol) * before:
+            before, left = best_value, max_steps - n_steps
             found = minimize(
                 value, best.ravel(), jac=True, method="L-BFGS-B", callback=count,
                 options={
                     "maxiter": left, "maxfun": 10 * left, "ftol": STEP_SHARE * tol, "gtol": 0.0,
                 },
             )  # fmt: skip
-            if found.status == 1:
-                reason = "max_iter"
-                break
+            reason = "max_iter" if found.status == 1 else "converged"
     except _OutOfTimeError:
         reason = "max_time"
     _put(best, columns, machines)
