@@ -1,5 +1,6 @@
 """Every kernel against its formula, on every engine and any part of the matrix."""
 
+import warnings
 from functools import cache
 
 import numpy as np
@@ -434,3 +435,14 @@ def test_precomputed_kernel(dtype, n_threads):
     assert_array_equal(out, expected.astype(np.float32))
     assert_allclose(product, 1.0 + expected @ coef, rtol=1e-5, atol=1e-5)
     assert_array_equal(kernel.diag(points), K.diagonal())
+
+
+@pytest.mark.parametrize("as_matrix", [np.asarray, sparse.csr_matrix])
+def test_numbers_beyond_float32_need_float64(as_matrix):
+    X = np.zeros((5, 3))
+    X[0, 0] = 1e60
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        points = RBF(1.0).prepare(as_matrix(X))
+    assert points.values.dtype == points.norms.dtype == np.float64
+    assert np.isfinite(points.norms).all()

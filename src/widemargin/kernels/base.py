@@ -108,7 +108,10 @@ class Kernel(ABC):
 
     def take(self, points: Points, rows: Index) -> Points:
         """Some of the points, by themselves."""
-        return Points(points.values[rows], points.norms[rows], points.center)
+        values = points.values
+        # Several times as fast as an index in brackets, which sparse matrices want.
+        taken = values[rows] if sparse.issparse(values) else values.take(rows, axis=0)
+        return Points(taken, points.norms[rows], points.center)
 
     @abstractmethod
     def diag(self, points: Points) -> NDArray[np.float64]:

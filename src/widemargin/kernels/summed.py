@@ -76,7 +76,18 @@ class SummedKernel(Kernel):
         if as_sparse and not sparse.issparse(X):
             X = _compress(X)
         center = self._center(X, as_sparse) if like is None else like.center
-        dtype = self._dtype(X, center) if like is None else like.values.dtype
+        if like is not None:
+            return self._make_points(X, center, like.values.dtype, as_sparse=as_sparse)
+        # What does not fit into float32 has a norm that is too large.
+        with np.errstate(over="ignore" if self.form.finish == tiles.EXP2 else None):
+            points = self._make_points(X, center, np.float32, as_sparse=as_sparse)
+        if points.norms.max(initial=0.0) > FLOAT32_NORM:
+            points = self._make_points(X, center, np.float64, as_sparse=as_sparse)
+        return points
+
+    def _make_points(
+        self, X: Any, center: NDArray[np.float64] | None, dtype: type, *, as_sparse: bool
+    ) -> Points:
         values: Any = (
             self._sparse_values(X, dtype) if as_sparse else self._dense_values(X, center, dtype)
         )
@@ -143,7 +154,7 @@ class SummedKernel(Kernel):
             return None
         width = -(-len(rows) // tiles.VECTOR) * tiles.VECTOR
         features = np.zeros((values.shape[1], width), np.float32)
-        features[:, : len(rows)] = values[rows].T
+        features[:, : len(rows)] = values.take(rows, axis=0).T
         return tiles.RowSource(
             form.finish, form.shift, form.degree, features.ravel(), points.norms[rows]
         )
@@ -183,15 +194,6 @@ class SummedKernel(Kernel):
         if not self.form.is_radial or as_sparse:
             return None
         return np.asarray(X.mean(axis=0), np.float64).ravel()
-
-    def _dtype(self, X: Any, center: NDArray[np.float64] | None) -> type:
-        """float32, unless a radial kernel's norms would leave too few digits for distances."""
-        if self.form.finish != tiles.EXP2:
-            return np.float32
-        largest = max(
-            (self._norms(chunk).max() for chunk in self._transformed_chunks(X, center)), default=0.0
-        )
-        return np.float64 if largest > FLOAT32_NORM else np.float32
 
     def _transformed_chunks(self, X: Any, center: NDArray[np.float64] | None) -> Iterator[Any]:
         for start in range(0, X.shape[0], CHUNK_ROWS):

@@ -231,6 +231,7 @@ class _Fit:
         sizes = report.sizes
         coefs = [np.zeros(len(task.y)) for task in tasks]
         n_support, solved = 0, dict[int, list[Result]]()
+        is_support = np.zeros(len(self.points), bool)
         # The largest first: no thread is left with one at the end, and buffers need not grow.
         order = [int(c) for c in np.argsort(-sizes, kind="stable")]
         jobs = (
@@ -239,11 +240,10 @@ class _Fit:
         )
         all_results = run_jobs(jobs, sizes, self.plan.n_jobs, self.limits.cache_bytes, self.buffers)
         for c, results in zip(order, all_results, strict=True):
-            used = []
             for task, coef, where, result in zip(tasks, coefs, places, results, strict=True):
                 coef[where[c]] = result.coef
-                used.append(task.index[where[c][result.coef != 0]])
-            n_support += len(np.unique(np.concatenate(used)))
+                is_support[task.index[where[c][result.coef != 0]]] = True
+            n_support += int(np.count_nonzero(is_support[members[c]]))
             solved[c] = results
             if self.limits.all_or_nothing and not _in_time(results):
                 return None
