@@ -27,8 +27,8 @@ NARROW_NORM = 8192.0
 LOG2_E = 1.4426950408889634
 #: Most bytes of points of which rows are computed one by one: they should stay in cache.
 ROW_SOURCE_BYTES = 2**19
-#: Rows converted at a time, so that preparing data needs little memory beyond the result.
-CHUNK_ROWS = 8192
+#: Values converted at a time: little memory beyond the result, and in cache.
+CHUNK_VALUES = 2**16
 
 
 class Form(NamedTuple):
@@ -196,8 +196,9 @@ class SummedKernel(Kernel):
         return np.asarray(X.mean(axis=0), np.float64).ravel()
 
     def _transformed_chunks(self, X: Any, center: NDArray[np.float64] | None) -> Iterator[Any]:
-        for start in range(0, X.shape[0], CHUNK_ROWS):
-            chunk = X[start : start + CHUNK_ROWS]
+        step = max(1, CHUNK_VALUES // max(X.shape[1], 1))
+        for start in range(0, X.shape[0], step):
+            chunk = X[start : start + step]
             if sparse.issparse(chunk) and center is None:
                 yield self._sparse_values(chunk, np.float64)
             else:

@@ -338,7 +338,8 @@ def merge_groups(K: NDArray[np.float32], groups: Index, n_parts: int) -> NDArray
     if n_groups <= n_parts:
         return part_of
     sums, counts = np.empty((n_groups, len(K))), np.empty(n_groups, np.int64)
-    add_by_group(np.abs(K), groups, sums, counts)
+    # A copy of the matrix would be the largest array there is.
+    add_by_group(K if K.min() >= 0 else np.abs(K), groups, sums, counts)
     between, sizes = np.empty((n_groups, n_groups)), counts.astype(np.float64)
     add_by_group(np.ascontiguousarray(sums.T), groups, between, counts)
     most, little = MERGED_SHARE * len(K) / n_parts, 1e-6 * float(np.abs(K.diagonal()).max())
