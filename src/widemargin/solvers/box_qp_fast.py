@@ -326,6 +326,7 @@ def optimise_pairs(
                     break
                 j = i
         if not is_known[j]:
+            # The same pair is found again then: compiling this for either of the two takes longer.
             make_known(j, source, diag, is_known, tiles)
             continue
         k_ij = np.float64(tiles[tile_of(i // side, j // side), i % side, j % side])

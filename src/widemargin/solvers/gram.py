@@ -84,6 +84,8 @@ class LazyMatrix:
         Rows that have been computed; others hold anything.
     source : RowSource
         What the others are computed from.
+    diag : ndarray of shape (n,)
+        The diagonal.
     """
 
     def __init__(self, gram: Gram) -> None:
@@ -92,15 +94,15 @@ class LazyMatrix:
         self.tiles = gram.buffers.take("working", 1, n, n)
         self.source = NO_SOURCE if source is None else source
         self.is_known = np.full(n, source is None)
-        self._diag = gram.diag.astype(np.float32)
+        self.diag = gram.diag.astype(np.float32)
         if source is None:
             gram.block(everyone, everyone, self.tiles[0], gram.workers)
-            self.tiles[0, everyone, everyone] = self._diag
+            self.tiles[0, everyone, everyone] = self.diag
 
     def fill(self, rows: Index) -> None:
         """Compute those of some rows that are not known."""
         for row in rows[~self.is_known[rows]]:
-            make_known(row, self.source, self._diag, self.is_known, self.tiles)
+            make_known(row, self.source, self.diag, self.is_known, self.tiles)
 
 
 class CachedGram(Gram):

@@ -53,10 +53,9 @@ def solve_whole(
     their bounds rest: a move of the others costs less.
     """
     began = time.perf_counter()
-    n, diag = len(gram), gram.diag.astype(np.float32)
+    n, matrix = len(gram), gram.whole()
     lower, high = np.where(y > 0, 0.0, -upper), np.where(y > 0, upper, 0.0)
     coef = np.zeros(n) if start is None else make_feasible(start, lower, high, intercept)
-    matrix = gram.whole()
     matrix.fill(np.flatnonzero(coef))
     gradient = _multiply(matrix.tiles, coef, y)
     members, target, most = np.arange(n), 0.5 * limits.tol, FIRST_MOVES * n
@@ -68,7 +67,7 @@ def solve_whole(
             # A few moves even when time is up from the beginning: a poor model is better than none.
             most = min(most, n)
         n_moves += _optimise(
-            intercept, matrix, diag, lower, high, members, np.float32(target), most, gradient, coef
+            intercept, matrix, lower, high, members, np.float32(target), most, gradient, coef
         )
         gradient = _multiply(matrix.tiles, coef, y)
         found = optimum_of(coef, gradient, y, upper, intercept)
@@ -91,9 +90,8 @@ def solve_whole(
 
 
 def _optimise(
-    tied: bool, matrix: LazyMatrix, diag: NDArray[np.float32], lower: FloatArray,
-    upper: FloatArray, members: Index, tol: np.float32, max_moves: int, gradient: FloatArray,
-    coef: FloatArray,
+    tied: bool, matrix: LazyMatrix, lower: FloatArray, upper: FloatArray, members: Index,
+    tol: np.float32, max_moves: int, gradient: FloatArray, coef: FloatArray,
 ) -> int:  # fmt: skip
     """Move some points, see `optimise_pairs`; returns the number of moves."""
     tiles, is_known = matrix.tiles, matrix.is_known
@@ -103,8 +101,8 @@ def _optimise(
         is_known = np.ones(len(members), bool)
     inside, slope = coef[members], gradient[members].astype(np.float32)
     n_moves, _ = optimise_pairs(
-        tied, tiles, is_known, matrix.source, diag[members], lower[members], upper[members], tol,
-        max_moves, slope, inside,
+        tied, tiles, is_known, matrix.source, matrix.diag[members], lower[members],
+        upper[members], tol, max_moves, slope, inside,
     )  # fmt: skip
     coef[members] = inside
     return int(n_moves)
