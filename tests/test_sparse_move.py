@@ -17,7 +17,7 @@ from tests.reference import sparse as reference
 from widemargin import ProjectedSVC
 from widemargin.kernels import RBF, Linear, Poly
 from widemargin.parallel import Workers, open_workers
-from widemargin.solvers import sparse_columns
+from widemargin.solvers import sparse_columns, sparse_move
 from widemargin.solvers.sparse_columns import Columns, KernelRows
 from widemargin.solvers.sparse_machine import Machine
 from widemargin.solvers.sparse_move import _gradient, _put, move_basis
@@ -115,16 +115,22 @@ def test_threads_change_nothing(monkeypatch):
 
 
 def test_a_search_that_ended_early_goes_on():
-    X, y = make_classification(300, 8, flip_y=0.1, class_sep=0.8, random_state=0)
-    model = ProjectedSVC(n_basis=5, C=100.0, move=True).fit(X, y)
-    again = Columns(KernelRows(model.kernel_, X, ALONE))
-    for row in model.basis_indices_:
-        again.append(int(row), again.data.column(int(row)))
-    again.move(model.basis_vectors_)
-    machine = Machine(again, np.where(y > 0, 1.0, -1.0), np.full(len(y), 100.0))
-    assert_allclose(machine.solution.objective, model.objective_, rtol=1e-4)
-    move(again, [machine], tol=model.tol)
-    assert machine.solution.objective > (1.0 - 2 * model.tol) * model.objective_
+    columns, machines = make_machines(RBF(0.3))
+    move(columns, machines)
+    stopped, their_machines = make_machines(RBF(0.3))
+    ends = []
+
+    def end_early(*args, options, **more):
+        most = 2 if not ends else options["maxiter"]
+        found = minimize(*args, options=options | {"maxiter": most}, **more)
+        ends.append(total(their_machines))
+        found.status = 0
+        return found
+
+    with mock.patch.object(sparse_move, "minimize", end_early):
+        move(stopped, their_machines)
+    assert ends[0] > 1.01 * total(machines)
+    assert_allclose(total(their_machines), total(machines), rtol=1e-3)
 
 
 def test_float32_values_move_as_far(monkeypatch):
