@@ -201,7 +201,7 @@ duality_gap_, n_iter_, kernel_, n_features_in_, feature_names_in_
         one_pass = self.stop_reason_ == "max_rounds" and self.max_rounds == 1
         if advice and not one_pass:
             warnings.warn(
-                f"CascadeSVC stopped before convergence: {advice}", ConvergenceWarning, stacklevel=3
+                f"CascadeSVC stopped before convergence: {advice}", ConvergenceWarning, stacklevel=4
             )
 
 

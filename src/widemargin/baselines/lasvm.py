@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from widemargin.baselines.lasvm_machine import Machine, Outcome, Plan
 from widemargin.estimators.base import one_or_all
 from widemargin.estimators.rest_base import RestClassifier
+from widemargin.estimators.transaction import all_or_nothing
 from widemargin.kernels import Index, Kernel, is_precomputed, is_small, needs_nonnegative
 from widemargin.memory import parse_bytes
 from widemargin.models.expansion import Expansion
@@ -164,6 +165,7 @@ class LaSVC(RestClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
+    @all_or_nothing
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Take in some more examples in the order given, without the finishing step.
 
@@ -295,7 +297,7 @@ class LaSVC(RestClassifier):
         }.get(self.stop_reason_)
         if advice:
             warnings.warn(
-                f"LaSVC stopped before convergence: {advice}", ConvergenceWarning, stacklevel=3
+                f"LaSVC stopped before convergence: {advice}", ConvergenceWarning, stacklevel=4
             )
 
 

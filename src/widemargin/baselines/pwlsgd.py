@@ -177,7 +177,7 @@ class PWLSGDSVC(UnweightedClassifier, CurveClassifier):
                 f"PWLSGDSVC made all max_iter={self.max_iter} passes, and the last changed the knots "
                 f"by more than tol={self.tol}; raise one of them, or set tol=None",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def _fit(self, problem: Problem) -> None:

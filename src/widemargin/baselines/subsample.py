@@ -11,6 +11,7 @@ from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin.estimators.basis_base import count_rows, is_count_or_share
+from widemargin.estimators.transaction import all_or_nothing
 from widemargin.kernels import Index
 from widemargin.validation import draw_seed, validate_problem, validate_queries
 
@@ -89,6 +90,7 @@ class SubsampleSVC(ClassifierMixin, BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the classifier.
 

@@ -130,7 +130,7 @@ class LinearClassifier(RestClassifier):
             warnings.warn(
                 f"{type(self).__name__} stopped before convergence: {advice}",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
 
@@ -250,7 +250,7 @@ class HistogramClassifier(AdditiveClassifier):
                 f"X: the data are centred; {type(self).__name__} subtracts the least value of every "
                 "column, since its kernel needs features >= 0. To choose the range yourself, put "
                 "sklearn.preprocessing.MinMaxScaler(clip=True) before it",
-                stacklevel=5,
+                stacklevel=6,
             )
             self.origin_ = np.asarray(X.min(axis=0), np.float64)
         kind = np.result_type(X.dtype, np.float32)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from widemargin.estimators.chunks import collect_chunks
 from widemargin.estimators.stochastic import Represented, StochasticClassifier
+from widemargin.estimators.transaction import all_or_nothing
 from widemargin.kernels import Kernel
 from widemargin.models.additive import BinEncoder, BinModel, TableModel, bin_offsets
 from widemargin.problem import Problem
@@ -205,6 +206,7 @@ class AdditiveSVC(StochasticClassifier):
     def _needs_nonnegative(self) -> bool:
         return not callable(self.kernel) or isinstance(self.kernel, Kernel)
 
+    @all_or_nothing
     def fit_chunks(self, chunks: Any, codes_path: str | os.PathLike[str] | None = None) -> Self:
         """Fit to data that come in pieces and need not fit into memory.
 
@@ -231,7 +233,6 @@ class AdditiveSVC(StochasticClassifier):
         deadline = self._deadline()
         if self.binning == "quantile":
             raise ValueError("binning: quantiles need all data at once; use 'auto' or another")
-        self._drop_model()
         collected = collect_chunks(
             self, chunks, self._check_features, codes_path, self._fit_grid,
             # These kernels are zero at zero; others may need every value.

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin.estimators.transaction import all_or_nothing
 from widemargin.kernels import (
     Index,
     Kernel,
@@ -74,6 +75,7 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
     verbose: int
     callback: Callable[[Any], object] | None
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the classifier.
 
@@ -285,7 +287,7 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
             warnings.warn(
                 f"{type(self).__name__} stopped before convergence: {advice}",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
 

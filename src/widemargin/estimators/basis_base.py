@@ -104,7 +104,7 @@ class BasisClassifier(RestClassifier):
     def _warn_unless_converged(self) -> None:
         advice = self._advice()
         if advice:
-            warnings.warn(f"{type(self).__name__} {advice}", ConvergenceWarning, stacklevel=3)
+            warnings.warn(f"{type(self).__name__} {advice}", ConvergenceWarning, stacklevel=4)
 
 
 def count_changes(selections: list[Selection]) -> int:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin.estimators.transaction import all_or_nothing
 from widemargin.parallel import count_threads
 from widemargin.problem import Problem
 from widemargin.validation import (
@@ -66,23 +67,16 @@ class OneVsRest(ClassifierMixin, BaseEstimator, ABC):
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
-        # A fit that failed may have set all else.
         return hasattr(self, "_model")
 
     def _fit_rows(self, X: Any, y: Any, sample_weight: Any = None) -> None:
         """What `fit` does, but for warnings."""
         self._check_params()
-        self._drop_model()
         problem = validate_problem(
             self, X, y, sample_weight, self.class_weight, precomputed=False, layout=self._layout
         )
         self.classes_ = problem.classes
         self._fit(problem)
-
-    def _drop_model(self) -> None:
-        """Forget an earlier fit: if the next one fails, its model goes with no other attribute."""
-        if hasattr(self, "_model"):
-            del self._model
 
     def _check_params(self) -> None:
         check_number("C", self.C, above=0)
@@ -124,6 +118,7 @@ class OneVsRest(ClassifierMixin, BaseEstimator, ABC):
 class RestClassifier(OneVsRest):
     """Base of those that take weights of rows."""
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the classifier.
 
@@ -167,6 +162,7 @@ class PieceClassifier(OneVsRest):
 class UnweightedClassifier(PieceClassifier):
     """Base of those that take rows one by one and no weights of them."""
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the classifier.
 
@@ -186,6 +182,7 @@ class UnweightedClassifier(PieceClassifier):
         self._warn_unless_converged()
         return self
 
+    @all_or_nothing
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """One pass over some rows, going on from the solution there is.
 

@@ -13,6 +13,7 @@ from widemargin.estimators.additive_base import (
     asked_classes,
 )
 from widemargin.estimators.rest_base import PieceClassifier
+from widemargin.estimators.transaction import all_or_nothing
 from widemargin.models.additive import BinModel, TableModel
 from widemargin.problem import Problem
 from widemargin.progress import show_passes
@@ -113,6 +114,7 @@ class OnlineClassifier(PieceClassifier, CurveClassifier):
 class StochasticClassifier(OnlineClassifier, HistogramClassifier):
     """Base of those that have another solver, and weights of rows."""
 
+    @all_or_nothing
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """One pass of stochastic descent over some rows, going on from the solution there is.
 

@@ -1,0 +1,30 @@
+"""Fits that replace the whole model or nothing of it."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def all_or_nothing(fit: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], T]:
+    """Decorate a method that fits an estimator.
+
+    An error, a callback that raises, or Ctrl-C leaves the estimator exactly as it was before the
+    call. A refused fit would otherwise leave the old model beside the new ``n_features_in_``, and
+    compiled loops would read beyond the rows they are given. Methods that fit must therefore assign
+    new arrays to attributes and not write into the old ones.
+    """
+
+    @wraps(fit)
+    def guarded(self: Any, *args: P.args, **kwargs: P.kwargs) -> T:
+        before = dict(vars(self))
+        try:
+            return fit(self, *args, **kwargs)
+        except BaseException:
+            # One assignment, so that a second Ctrl-C cannot leave half of it.
+            self.__dict__ = before
+            raise
+
+    return guarded
