@@ -155,12 +155,21 @@ def canonical(X: Any) -> Any:
     if not sparse.issparse(X):
         return X
     X = sparse.csr_matrix(X)
+    _check_indices(X)
     if X.has_canonical_format and np.count_nonzero(X.data) == X.nnz:
         return X
     X = X.copy()
     X.sum_duplicates()
     X.eliminate_zeros()
     return X
+
+
+def _check_indices(X: Any) -> None:
+    """Refuse sparse data whose indices compiled loops would follow out of the arrays."""
+    try:
+        X.check_format(full_check=True)
+    except ValueError as error:
+        raise ValueError(f"X: the sparse matrix is not valid ({error}); build it anew") from error
 
 
 def validate_sample_weights(sample_weight: Any, X: Any) -> NDArray[np.float64]:
@@ -301,7 +310,7 @@ def resolve_gamma(gamma: Any, problem: Problem) -> float:
                     "X: the values are so large that their variance is not finite; scale the "
                     "features, for example with sklearn.preprocessing.StandardScaler"
                 )
-            return 1.0 / (n_features * variance) if variance > 0 else 1.0
+            return _invert_variance(n_features * variance) if variance > 0 else 1.0
     elif isinstance(gamma, Real) and not isinstance(gamma, bool) and 0 <= float(gamma) < np.inf:
         return float(gamma)
     raise ValueError(
@@ -309,14 +318,29 @@ def resolve_gamma(gamma: Any, problem: Problem) -> float:
     )
 
 
+def _invert_variance(variance: float) -> float:
+    """``1 / variance``; refuse a variance so small that the result is not finite."""
+    if variance < 1.0 / np.finfo(np.float64).max:
+        raise ValueError(
+            f"gamma: 'scale' needs data that vary, but their variance is {variance:.3g}; scale the "
+            "features, for example with sklearn.preprocessing.StandardScaler, or give a number"
+        )
+    return 1.0 / variance
+
+
 def _variance(X: Any, weights: NDArray[np.float64]) -> float:
     """Variance of all values, rows weighted; that of `numpy.var` when the weights are equal."""
-    if not sparse.issparse(X) and (weights == weights[0]).all():
-        return float(X.var(dtype=np.float64))
-    share = weights / (weights.sum() * X.shape[1])
-    mean = float((share @ X).sum())
-    squares = X.multiply(X) if sparse.issparse(X) else np.square(X, dtype=np.float64)
-    return float((share @ squares).sum()) - mean**2
+    with np.errstate(over="ignore", invalid="ignore"):
+        if not sparse.issparse(X) and (weights == weights[0]).all():
+            return float(X.var(dtype=np.float64))
+        share = weights / (weights.sum() * X.shape[1])
+        mean = float((share @ X).sum())
+        # Values less the mean before they are squared: the mean may be far larger than they vary.
+        if sparse.issparse(X):
+            of_stored = np.repeat(share, np.diff(X.indptr))
+            of_zeros = max(1.0 - float(of_stored.sum()), 0.0)
+            return float(of_stored @ np.square(X.data - mean)) + of_zeros * mean * mean
+        return float((share @ np.square(X - mean)).sum())
 
 
 def resolve_kernel(kernel: Any, gamma: Any, degree: Any, coef0: Any, problem: Problem) -> Kernel:

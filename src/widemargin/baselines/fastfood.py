@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from widemargin.baselines import fastfood_fast as fast
 from widemargin.baselines.features import FeatureClassifier, FeatureMap, split_rows
-from widemargin.kernels.base import as_dense
+from widemargin.kernels.base import as_dense, check_width
 from widemargin.parallel import Workers, open_workers
 from widemargin.problem import Problem
 from widemargin.validation import check_integer, resolve_gamma
@@ -165,6 +165,7 @@ class FastfoodMap(FeatureMap):
 
     def project(self, X: Any, workers: Workers) -> NDArray[Any]:
         """The projections of some rows."""
+        check_width(X.shape[1], len(self.center))
         shifted = (as_dense(X) - self.center).astype(self.signs.dtype)
         out = np.empty((len(shifted), self.scale.size), self.scale.dtype)
         parts = (self.signs, self.order, self.factors, self.scale)

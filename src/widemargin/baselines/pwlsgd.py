@@ -13,6 +13,7 @@ from widemargin.baselines import pwlsgd_fast as fast
 from widemargin.baselines.pwlsgd_fast import Points
 from widemargin.estimators.additive_base import CurveClassifier, asked_classes
 from widemargin.estimators.rest_base import UnweightedClassifier
+from widemargin.kernels.base import check_width
 from widemargin.parallel import open_workers
 from widemargin.problem import Problem
 from widemargin.validation import (
@@ -275,6 +276,7 @@ class PiecewiseModel:
 
     def place(self, X: Any) -> Points:
         """Rows of values with what places them between the knots."""
+        check_width(X.shape[1], len(self.low))
         if sparse.issparse(X) and self.low.min() < 0:
             # Zero is not at the lower end of its range, so it counts like any other value.
             X = X.toarray()

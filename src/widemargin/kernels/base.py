@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,11 +27,14 @@ class Points:
         What the kernel subtracts from the sum over features, of the dtype of ``values``.
     center : ndarray of shape (n_features,) or None
         What was subtracted from every row before anything else.
+    by_difference : bool
+        True when norms are so large that rows must be compared feature by feature.
     """
 
     values: Any
     norms: NDArray[Any]
     center: NDArray[np.float64] | None = None
+    by_difference: bool = False
 
     def __len__(self) -> int:
         return int(self.values.shape[0])
@@ -60,6 +63,12 @@ def is_small(n_rows: int, n_features: int) -> bool:
     return n_rows <= SMALL_ROWS and n_rows * n_features <= SMALL_VALUES
 
 
+def check_width(n_features: int, expected: int) -> None:
+    """Refuse rows of another width than the compiled loops are about to read."""
+    if n_features != expected:
+        raise ValueError(f"X: the rows have {n_features} features, but {expected} are expected")
+
+
 def as_dense(X: Any) -> NDArray[np.float64]:
     """A float64 array of a dense or sparse matrix."""
     return np.asarray(X.toarray() if sparse.issparse(X) else X, np.float64)
@@ -81,6 +90,11 @@ class Kernel(ABC):
     def floor(self) -> float:
         """Least value that tiles hold where the kernel's own is smaller yet; zero if that is none."""
         return 0.0
+
+    @property
+    def largest_query(self) -> float:
+        """Largest value of a feature for which tiles are computed without overflow."""
+        return float("inf")
 
     @property
     def is_product(self) -> bool:
@@ -111,7 +125,7 @@ class Kernel(ABC):
         values = points.values
         # Several times as fast as an index in brackets, which sparse matrices want.
         taken = values[rows] if sparse.issparse(values) else values.take(rows, axis=0)
-        return Points(taken, points.norms[rows], points.center)
+        return replace(points, values=taken, norms=points.norms[rows])
 
     @abstractmethod
     def diag(self, points: Points) -> NDArray[np.float64]:

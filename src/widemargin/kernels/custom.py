@@ -48,6 +48,7 @@ class Precomputed(Kernel):
         self, a: Points, rows: Index, b: Points, cols: Index, out: NDArray[np.float32],
         workers: Workers,
     ) -> None:  # fmt: skip
+        _check_columns(a, cols)
         no_coef, no_out = np.empty((0, 0)), np.empty((0, 0))
         workers.run(
             len(rows),
@@ -58,10 +59,21 @@ class Precomputed(Kernel):
         self, a: Points, rows: Index, b: Points, cols: Index, coef: NDArray[np.float64],
         out: NDArray[np.float64], workers: Workers,
     ) -> None:  # fmt: skip
+        _check_columns(a, cols)
         no_block = np.empty((0, 0), np.float32)
         workers.run(
             len(rows),
             lambda i, j: stored_tiles(a.values, rows[i:j], cols, coef, out[i:j], no_block),
+        )
+
+
+def _check_columns(points: Points, cols: Index) -> None:
+    """Refuse a matrix that has no column for some of the training points."""
+    n_columns = points.values.shape[1]
+    if cols.max(initial=-1) >= n_columns:
+        raise ValueError(
+            f"X: the kernel matrix has {n_columns} columns, but {cols.max() + 1} training points "
+            "are needed"
         )
 
 

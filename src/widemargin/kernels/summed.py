@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from widemargin.kernels import tiles_fast as tiles
-from widemargin.kernels.base import Index, Kernel, Points, as_dense
+from widemargin.kernels.base import Index, Kernel, Points, as_dense, check_width
 from widemargin.parallel import Workers
 
 #: Share of non-zero values below which the sparse loops beat BLAS on dense rows. Measured: 12 of
@@ -21,7 +21,19 @@ DENSE_AS_SMALL = 0.5
 #: Largest norm (in powers of two) for which float32 sums keep a radial kernel's relative error to a
 #: few millionths: the sum and the norms cancel, and what remains carries their rounding error.
 FLOAT32_NORM = 46.0
-#: Largest norm at which they keep it to a thousandth.
+#: Largest norm for which float64 sums keep that error to a millionth, and to 1e-10. Rows further
+#: from the mean than that are compared feature by feature.
+FLOAT64_NORM, EXACT_NORM = 2.0**32, 2.0**20
+#: Largest norm at all: squares of larger values are not finite.
+LARGEST_NORM = 1e290
+#: Queries are cut at these values, in float32 and in float64, so that their squares are finite. A
+#: radial kernel is zero between such a query and every training row.
+LARGEST_VALUE = {np.dtype(np.float32): 1e15, np.dtype(np.float64): 1e150}
+#: Largest value of a query for which sums of other kernels are finite in float32.
+LARGEST_QUERY = 1e12
+#: Most bytes of sparse data that are made dense in order to compare rows feature by feature.
+DENSE_BYTES = 2**30
+#: Largest norm at which float32 keeps the error to a thousandth.
 NARROW_NORM = 8192.0
 #: Kernels with an exponential put this into their scale: powers of two are cheaper to compute.
 LOG2_E = 1.4426950408889634
@@ -58,7 +70,11 @@ class SummedKernel(Kernel):
 
     @property
     def floor(self) -> float:
-        return float(2.0**-126) if self.form.finish == tiles.EXP2 else 0.0
+        return float(2.0**-126) if self.has_exponential else 0.0
+
+    @property
+    def largest_query(self) -> float:
+        return float("inf") if self.has_exponential else LARGEST_QUERY
 
     @property
     def is_product(self) -> bool:
@@ -75,26 +91,55 @@ class SummedKernel(Kernel):
         as_sparse = self._prefers_sparse(X) if like is None else sparse.issparse(like.values)
         if as_sparse and not sparse.issparse(X):
             X = _compress(X)
-        center = self._center(X, as_sparse) if like is None else like.center
-        if like is not None:
-            return self._make_points(X, center, like.values.dtype, as_sparse=as_sparse)
-        # What does not fit into float32 has a norm that is too large.
-        with np.errstate(over="ignore" if self.form.finish == tiles.EXP2 else None):
+        # Values whose squares overflow are refused below, or cut if they are queries.
+        with np.errstate(over="ignore", invalid="ignore"):
+            if like is not None:
+                points = self._make_points(X, like.center, like.values.dtype, as_sparse=as_sparse)
+                return _compare_features(points) if like.by_difference else points
+            center = self._center(X, as_sparse)
             points = self._make_points(X, center, np.float32, as_sparse=as_sparse)
-        if points.norms.max(initial=0.0) > FLOAT32_NORM:
-            points = self._make_points(X, center, np.float64, as_sparse=as_sparse)
-        return points
+            if self._exceeds(points, FLOAT32_NORM):
+                points = self._make_points(X, center, np.float64, as_sparse=as_sparse)
+            return self._spread(X, points) if self._exceeds(points, FLOAT64_NORM) else points
+
+    def _exceeds(self, points: Points, norm: float) -> bool:
+        """Whether an exponential would lose digits because norms are larger, or not finite."""
+        return self.has_exponential and not points.norms.max(initial=0.0) <= norm
+
+    def _spread(self, X: Any, points: Points) -> Points:
+        """Points whose distances are summed over differences of features, not of norms."""
+        if self._exceeds(points, LARGEST_NORM):
+            raise ValueError(
+                f"X: the values are so large that the {self.name!r} kernel's distances overflow; "
+                "scale the features, for example with sklearn.preprocessing.StandardScaler"
+            )
+        if sparse.issparse(points.values):
+            if 8 * X.shape[0] * X.shape[1] > DENSE_BYTES:
+                raise ValueError(
+                    f"X: the sparse rows are so far apart that the {self.name!r} kernel would have "
+                    "to compare them feature by feature; scale the features, for example with "
+                    "sklearn.preprocessing.MaxAbsScaler"
+                )
+            points = self._make_points(X, None, np.float64, as_sparse=False)
+        return _compare_features(points)
+
+    @property
+    def has_exponential(self) -> bool:
+        """Whether kernel values are exponentials of what sums and norms leave of each other."""
+        return self.form.finish == tiles.EXP2
 
     def _make_points(
-        self, X: Any, center: NDArray[np.float64] | None, dtype: type, *, as_sparse: bool
+        self, X: Any, center: NDArray[np.float64] | None, dtype: Any, *, as_sparse: bool
     ) -> Points:
         values: Any = (
             self._sparse_values(X, dtype) if as_sparse else self._dense_values(X, center, dtype)
         )
-        norms = self._norms(values) if self.form.finish == tiles.EXP2 else np.zeros(X.shape[0])
+        norms = self._norms(values) if self.has_exponential else np.zeros(X.shape[0])
         return Points(values, norms.astype(dtype), center)
 
     def narrow(self, points: Points, like: Points | None = None) -> Points:
+        if points.by_difference:
+            return points
         fits = points.norms.max(initial=0.0) <= NARROW_NORM
         dtype = (np.float32 if fits else points.norms.dtype) if like is None else like.norms.dtype
         if dtype == points.norms.dtype:
@@ -102,7 +147,7 @@ class SummedKernel(Kernel):
         return Points(points.values.astype(dtype), points.norms.astype(dtype), points.center)
 
     def diag(self, points: Points) -> NDArray[np.float64]:
-        if self.form.finish == tiles.EXP2:
+        if self.has_exponential:
             return np.ones(len(points))
         sums = self._self_sums(points.values) + self.form.shift
         if self.form.finish == tiles.POLY:
@@ -110,31 +155,38 @@ class SummedKernel(Kernel):
         return np.tanh(sums) if self.form.finish == tiles.TANH else sums
 
     def exact(self, X: Any, Z: Any) -> NDArray[np.float64]:
-        x, z = self.transform(as_dense(X)), self.transform(as_dense(Z))
-        return self._exact(x, self._exact_norms(x), z, self._exact_norms(z))
+        # By the second argument alone, so that a query's values do not depend on other queries.
+        center = self._exact_center(Z)
+        x, z = self._exact_points(X, center), self._exact_points(Z, center)
+        return self._exact(x, z, by_difference=self._exceeds(z, EXACT_NORM))
 
     def exact_columns(self, X: Any) -> Callable[[int], NDArray[np.float64]]:
-        x = self.transform(as_dense(X))
-        norms = self._exact_norms(x)
-        return lambda row: self._exact(x, norms, x[[row]], norms[[row]])[:, 0]
+        x = self._exact_points(X, self._exact_center(X))
+        spread = self._exceeds(x, EXACT_NORM)
+        return lambda row: self._exact(
+            x, self.take(x, np.array([row])), by_difference=spread
+        )[:, 0]  # fmt: skip
 
-    def _exact_norms(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        return self._norms(values) if self.form.finish == tiles.EXP2 else np.zeros(len(values))
+    def _exact_center(self, X: Any) -> NDArray[np.float64] | None:
+        return self._center(X, as_sparse=False)
 
-    def _exact(
-        self, x: NDArray[np.float64], x_norms: NDArray[np.float64],
-        z: NDArray[np.float64], z_norms: NDArray[np.float64],
-    ) -> NDArray[np.float64]:  # fmt: skip
-        """Kernel between transformed rows."""
-        form = self.form
+    def _exact_points(self, X: Any, center: NDArray[np.float64] | None) -> Points:
+        with np.errstate(over="ignore"):
+            return self._make_points(X, center, np.float64, as_sparse=False)
+
+    def _exact(self, a: Points, b: Points, *, by_difference: bool) -> NDArray[np.float64]:
+        """Kernel between rows in float64."""
+        form, x, z = self.form, a.values, b.values
+        if by_difference:
+            return np.exp2(_sum_differences(form, x, z))
         if form.op == tiles.DOT:
             sums = x @ z.T
         else:
             sums = np.zeros((len(x), len(z)))
             for k in range(x.shape[1]):
                 sums += _combine(form, x[:, k, None], z[None, :, k])
-        if form.finish == tiles.EXP2:
-            return np.exp2(np.minimum(sums - x_norms[:, None] - z_norms, 0.0))
+        if self.has_exponential:
+            return np.exp2(np.minimum(sums - a.norms[:, None] - b.norms, 0.0))
         if form.finish == tiles.POLY:
             return (sums + form.shift) ** form.degree
         return np.tanh(sums + form.shift) if form.finish == tiles.TANH else sums
@@ -170,8 +222,14 @@ class SummedKernel(Kernel):
     def _bind(self, a: Points, b: Points) -> Callable[..., None]:
         """The engine for these points, waiting for ``rows, cols, coef, out, block``."""
         x, z = a.values, b.values
+        check_width(x.shape[1], z.shape[1])
         form = self.form
         finish = (form.finish, form.shift, form.degree)
+        if b.by_difference:
+            is_chi2 = form.op == tiles.CHI2
+            return lambda rows, cols, coef, out, block: tiles.difference_tiles(
+                is_chi2, x, a.norms, rows, z, cols, coef, out, block
+            )
         if not sparse.issparse(x):
             return lambda rows, cols, coef, out, block: tiles.dense_tiles(
                 *finish, x, a.norms, rows, z, b.norms, cols, coef, out, block
@@ -193,7 +251,7 @@ class SummedKernel(Kernel):
         """Mean of dense rows for a radial kernel: smaller norms, less cancellation."""
         if not self.form.is_radial or as_sparse:
             return None
-        return np.asarray(X.mean(axis=0), np.float64).ravel()
+        return np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
 
     def _transformed_chunks(self, X: Any, center: NDArray[np.float64] | None) -> Iterator[Any]:
         step = max(1, CHUNK_VALUES // max(X.shape[1], 1))
@@ -211,12 +269,15 @@ class SummedKernel(Kernel):
         start = 0
         for chunk in self._transformed_chunks(X, center):
             rows = chunk.toarray() if sparse.issparse(chunk) else chunk
+            if self.has_exponential:
+                rows = _cut(rows, dtype)
             values[start : start + len(rows)] = rows
             start += len(rows)
         return values
 
     def _sparse_values(self, X: Any, dtype: type) -> Any:
-        data: NDArray[Any] = self.transform(X.data.astype(np.float64)).astype(dtype)
+        data: NDArray[Any] = self.transform(X.data.astype(np.float64))
+        data = (_cut(data, dtype) if self.has_exponential else data).astype(dtype)
         values = sparse.csr_matrix((data, X.indices, X.indptr), shape=X.shape, copy=True)
         # The loops divide by stored values, and a tiny one becomes zero in float32.
         values.eliminate_zeros()
@@ -240,6 +301,31 @@ class SummedKernel(Kernel):
         if squared:
             return np.einsum("ij,ij->i", values, values, dtype=np.float64)
         return values.sum(axis=1, dtype=np.float64)
+
+
+def _cut(values: NDArray[np.float64], dtype: Any) -> NDArray[np.float64]:
+    """Values whose squares the type holds."""
+    largest = LARGEST_VALUE[np.dtype(dtype)]
+    return np.clip(values, -largest, largest)
+
+
+def _compare_features(points: Points) -> Points:
+    """The same points for `tiles.difference_tiles`, which adds norms to what it finds itself."""
+    return replace(points, norms=np.zeros_like(points.norms), by_difference=True)
+
+
+def _sum_differences(
+    form: Form, x: NDArray[np.float64], z: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Exponents ``-(x - z)^2 / 2`` of a radial kernel, or of exponential chi-square, feature by feature."""
+    sums = np.zeros((len(x), len(z)))
+    for k in range(x.shape[1]):
+        squares = np.square(x[:, k, None] - z[None, :, k])
+        if form.op == tiles.CHI2:
+            total = x[:, k, None] + z[None, :, k]
+            squares = np.divide(squares, total, out=squares, where=total > 0)
+        sums -= 0.5 * squares
+    return sums
 
 
 def _compress(X: NDArray[Any]) -> Any:

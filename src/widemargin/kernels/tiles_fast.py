@@ -40,6 +40,7 @@ _F1 = np.float32(1.0)
 _F2 = np.float32(2.0)
 _TWO_LOG2_E = np.float32(2.88539008)
 _TINY = np.float32(1e-30)
+_SMALLEST = 1e-300
 
 
 @inlined
@@ -181,6 +182,38 @@ def dense_tiles(finish, coef0, degree, a, norms_a, rows, b, norms_b, cols, coef,
                 )
             if accumulate:
                 add_products(kernel, coef[c0:c1], out[r0:r1])
+
+
+@jit
+def halve_distance(is_chi2, x, z):
+    """Half of the squared distance of two rows, or of their chi-square distance."""
+    total = 0.0
+    for k in range(x.size):
+        difference = x[k] - z[k]
+        square = difference * difference
+        if is_chi2:
+            square /= max(x[k] + z[k], _SMALLEST)
+        total += square
+    return 0.5 * total
+
+
+@jit
+def difference_tiles(is_chi2, a, norms_a, rows, b, cols, coef, out, block):
+    """As `dense_tiles` for exponentials of distances, without the help of scalar products.
+
+    For rows so far from their mean that norms and scalar products leave nothing of each other.
+    """
+    accumulate = coef.shape[1] > 0
+    values = np.empty((1, cols.size), np.float32)
+    for r in range(rows.size):
+        target = values[0] if accumulate else block[r][: cols.size]
+        for c in range(cols.size):
+            exponent = -halve_distance(is_chi2, a[rows[r]], b[cols[c]]) - norms_a[rows[r]]
+            target[c] = np.float32(max(exponent, -1000.0))
+        for c in range(cols.size):
+            target[c] = exp2_float32(target[c])
+        if accumulate:
+            add_products(values, coef, out[r : r + 1])
 
 
 # In the loops below ``dense`` holds one row of ``sums.size`` values per feature, end to end, and

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from widemargin.kernels.base import check_width
 from widemargin.parallel import open_workers
 from widemargin.solvers.additive_fast import largest_codes
 from widemargin.solvers.coded_rows import FloatArray, bin_rows, decide, pad_rank, table_rows
@@ -117,6 +118,7 @@ class TableModel:
 
     def decide(self, X: Any, n_jobs: int | None) -> FloatArray:
         """Decision values, shape (n, n_functions)."""
+        check_width(X.shape[1], self.n_features)
         return _in_chunks(X, lambda part: self._decide(part, n_jobs), len(self.coef))
 
     def _decide(self, X: Any, n_jobs: int | None) -> FloatArray:
@@ -182,6 +184,7 @@ class BinModel:
 
     def decide(self, X: Any, n_jobs: int | None) -> FloatArray:
         """Decision values, shape (n, n_functions)."""
+        check_width(X.shape[1], self.n_features)
         return _in_chunks(X, lambda part: self._decide(part, n_jobs), len(self.curves))
 
     def _decide(self, X: Any, n_jobs: int | None) -> FloatArray:

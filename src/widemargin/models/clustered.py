@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from widemargin.kernels import Index, Kernel, Points, Precomputed
-from widemargin.models.expansion import Expansion, block_rows, resolve_far
+from widemargin.models.expansion import Expansion, block_rows, require_finite, resolve_far
 from widemargin.parallel import Workers, open_workers
 from widemargin.solvers.partition import Partition, split_by_group
 
@@ -101,6 +101,7 @@ class _Clustered(ABC):
             for start in range(0, X.shape[0], step):
                 queries = self.prepare(X[start : start + step])
                 self._decide_block(queries, out[start : start + step], workers)
+        require_finite(out)
         return out
 
     def prepare(self, X: Any) -> Points:

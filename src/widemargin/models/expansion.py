@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from widemargin.kernels import Index, Kernel, Points, Precomputed, is_small
 from widemargin.parallel import Workers, open_workers
@@ -82,7 +83,9 @@ class Expansion(Prepared):
         coef = np.ascontiguousarray(self.coef.T)
         given = isinstance(self.kernel, Precomputed)
         if not given and is_small(*self.vectors.shape):
-            self._decide_exactly(X, coef, out)
+            with np.errstate(over="ignore", invalid="ignore"):
+                self._decide_exactly(X, coef, out)
+            require_finite(out)
             return out
         cols = self.columns if given else np.arange(len(coef))
         step = block_rows(X.shape[1], max_bytes)
@@ -99,7 +102,20 @@ class Expansion(Prepared):
                     self.kernel, queries, np.arange(len(queries)), target, cols, coef,
                     self.intercept, out[start : start + step], workers,
                 )  # fmt: skip
+                if not given:
+                    self._mend_overflows(part, coef, out[start : start + step])
+        require_finite(out)
         return out
+
+    def _mend_overflows(self, X: Any, coef: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+        """Compute in float64 what overflows float32: a wild value, or a power of a large one."""
+        is_wild = ~np.isfinite(out).all(axis=1) | find_wild_rows(X, self.kernel.largest_query)
+        rows = np.flatnonzero(is_wild)
+        if len(rows):
+            mended = np.tile(self.intercept, (len(rows), 1))
+            with np.errstate(over="ignore", invalid="ignore"):
+                self._decide_exactly(X[rows], coef, mended)
+            out[rows] = mended
 
     def _decide_exactly(self, X: Any, coef: NDArray[np.float64], out: NDArray[np.float64]) -> None:
         """Add the expansion to ``out`` in float64 throughout: small models afford it."""
@@ -109,6 +125,25 @@ class Expansion(Prepared):
             out[start : start + EXACT_QUERIES] += np.einsum(
                 "ij,jp->ip", self.kernel.exact(part, self.vectors), coef
             )
+
+
+def find_wild_rows(X: Any, largest: float) -> NDArray[np.bool_]:
+    """Mark rows with a value beyond ``largest``; nearly always there are none."""
+    n_rows = X.shape[0]
+    if max(X.max(), -X.min()) <= largest or not n_rows:
+        return np.zeros(n_rows, bool)
+    sizes = abs(X).max(axis=1)
+    return np.asarray(sizes.toarray() if sparse.issparse(sizes) else sizes).ravel() > largest
+
+
+def require_finite(decisions: NDArray[np.float64]) -> None:
+    """Refuse queries whose decision values overflow."""
+    is_finite = np.isfinite(decisions).all(axis=1)
+    if not is_finite.all():
+        raise ValueError(
+            f"X: row {int(np.argmin(is_finite))} has values so large that its decision value "
+            "overflows; scale the queries like the training data, or leave such rows out"
+        )
 
 
 def resolve_far(

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from widemargin.kernels.base import check_width
 from widemargin.tables.codes import Codes, chunk_rows, encode_matrix
 from widemargin.tables.quantiser_fast import encode_rows, encode_values
 
@@ -66,6 +67,7 @@ class Quantiser:
 
     def encode(self, X: Any, *, is_whole: bool = False) -> Codes:
         """Codes of dense or CSR data; of the latter only the stored values, unless ``is_whole``."""
+        check_width(X.shape[1], len(self.low))
         return encode_matrix(X, self, is_whole=is_whole)
 
     def encode_rows(self, X: NDArray[Any], out: NDArray[Any]) -> None:
