@@ -336,9 +336,9 @@ class _State:
     def _optimise(self, members: Index, spare_moves: float, deadline: float | None) -> FloatArray:
         """Coefficients of the members after a round on the working matrix."""
         coef = self.coef[members]
-        tol = np.float32(max(0.5 * self.tol, ROUND_SHARE * self.violation))
+        tol = max(0.5 * self.tol, ROUND_SHARE * self.violation)
         lower, upper, diag = self.lower[members], self.upper[members], self.diag[members]
-        gradient, is_known = self.gradient[members].astype(np.float32), np.ones(len(members), bool)
+        gradient, is_known = self.gradient[members], np.ones(len(members), bool)
         call_moves = max(1, CALL_ENTRIES // len(members))
         spare_moves = min(spare_moves, ROUND_MOVES * len(members))
         while True:

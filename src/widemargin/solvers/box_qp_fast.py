@@ -1,8 +1,12 @@
 """Compiled loops of the exact solver: pair updates on a small dense kernel matrix.
 
 The passes over all variables work on blocks and reduce to the best value of each block; only the
-winning block is searched for its index. A reduction over float32 does not vectorise, one over
+winning block is searched for its index. A reduction over floats does not vectorise, one over
 integers does, so values are compared through integers that sort like the floats (`sort_key`).
+
+The gradient is of float64: at C = 2^15 neighbouring float32 values of it are 0.004 apart, where 0.0005
+is asked, and descent would end in moves back and forth. Gains, which only choose between variables,
+are of float32.
 """
 
 import numpy as np
@@ -12,12 +16,12 @@ from widemargin.kernels.tiles_fast import copy_row, write_kernel_row
 
 BLOCK = 256
 SQUARE = 32
-_BLOCKED = np.float32(1e30)  # Added to the gradient of a variable that cannot move that way.
+_BLOCKED = np.float32(1e38)  # Added to the gradient of a variable that cannot move that way.
 _ZERO = np.float32(0.0)
 _TWO = np.float32(2.0)
 _MIN_CURVATURE = np.float32(1e-12)
 _HUGE = 1e300  # Infinity is not allowed with fastmath.
-_LOWEST, _HIGHEST = np.int32(-0x7FFFFFFF), np.int32(0x7FFFFFFF)
+_LOWEST, _HIGHEST = np.int64(-0x7FFFFFFFFFFFFFFF), np.int64(0x7FFFFFFFFFFFFFFF)
 
 # Inlined by the compiler always: else a process that compiles could run another copy of a function,
 # optimised in another way, than one that loads the code from the cache, and round differently.
@@ -27,15 +31,15 @@ inlined = njit(cache=True, nogil=True, fastmath=True, error_model="numpy", inlin
 
 @inlined
 def sort_key(x):
-    """Integer that orders like the float32 ``x``."""
-    bits = np.float32(x).view(np.int32)
-    return bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF))
+    """Integer that orders like the float64 ``x``."""
+    bits = np.float64(x).view(np.int64)
+    return bits ^ ((bits >> np.int64(63)) & np.int64(0x7FFFFFFFFFFFFFFF))
 
 
 @jit
 def key_value(key):
-    """The float32 whose `sort_key` is ``key``."""
-    return np.int32(key ^ ((key >> np.int32(31)) & np.int32(0x7FFFFFFF))).view(np.float32)
+    """The float64 whose `sort_key` is ``key``."""
+    return np.int64(key ^ ((key >> np.int64(63)) & np.int64(0x7FFFFFFFFFFFFFFF))).view(np.float64)
 
 
 @jit
@@ -63,7 +67,7 @@ def update_gradient(step_i, row_i, step_j, row_j, no_rise, no_fall, gradient):
 @inlined
 def gain_of_fall(gradient, no_fall, row_i, diag, gradient_i, diag_i):
     """Twice the decrease of the objective from moving i up and this variable down equally."""
-    slope = max(gradient - no_fall - gradient_i, _ZERO)
+    slope = np.float32(max(gradient - no_fall - gradient_i, 0.0))
     curvature = max(diag_i + diag - _TWO * row_i, _MIN_CURVATURE)
     return slope * slope / curvature
 
@@ -75,7 +79,7 @@ def gain_of_free_move(gradient, no_rise, no_fall, row_i, diag, gradient_i, diag_
     Minimising over the pair, this variable moves by ``slope / determinant``; a move that its bound
     forbids gains nothing.
     """
-    slope = gradient_i * row_i - gradient * diag_i
+    slope = np.float32(gradient_i * row_i - gradient * diag_i)
     slope = max(slope - no_rise, _ZERO) + max(-slope - no_fall, _ZERO)
     determinant = max(diag_i * diag - row_i * row_i, _MIN_CURVATURE)
     return slope * slope / determinant
@@ -230,7 +234,7 @@ def pair_steps(tied, i, j, k_ij, diag, lower, upper, gradient, coef):
     """Steps of variables i and j that minimise the objective over the pair (or over i alone)."""
     low_i, high_i = lower[i] - coef[i], upper[i] - coef[i]
     low_j, high_j = lower[j] - coef[j], upper[j] - coef[j]
-    g_i, g_j = np.float64(gradient[i]), np.float64(gradient[j])
+    g_i, g_j = gradient[i], gradient[j]
     if i == j:
         return clip(-g_i / max(np.float64(diag[i]), 1e-12), low_i, high_i), 0.0
     if not tied:
@@ -281,7 +285,7 @@ def optimise_pairs(
     ========  ===========  ==========================================
     K         tiles        square tiles, float32, see `tile_of`
     b         coef         (n,) float64, updated in place
-    Kb - p    gradient     (n,) float32, updated in place
+    Kb - p    gradient     (n,) float64, updated in place
     ========  ===========  ==========================================
 
     Stops when ``max(gradient of b that may fall) - min(gradient of b that may rise) < tol`` (without
@@ -297,7 +301,7 @@ def optimise_pairs(
         mark_bounds(k, coef, lower, upper, no_rise, no_fall)
     starts = block_starts(n, side)
     n_blocks = starts.size - 1
-    lows, highs = np.empty(n_blocks, np.int32), np.empty(n_blocks, np.int32)
+    lows, highs = np.empty(n_blocks, np.int64), np.empty(n_blocks, np.int64)
     for b in range(n_blocks):
         start, stop = starts[b], starts[b + 1]
         lows[b], highs[b] = find_extremes(
@@ -308,7 +312,7 @@ def optimise_pairs(
         low_block, high_block = np.argmin(lows), np.argmax(highs)
         low, high = key_value(lows[low_block]), key_value(highs[high_block])
         if not tied:
-            low, high = min(low, _ZERO), max(high, _ZERO)
+            low, high = min(low, 0.0), max(high, 0.0)
         violation = high - low
         if violation < tol or n_updates >= max_updates:
             break
@@ -338,8 +342,7 @@ def optimise_pairs(
         mark_bounds(i, coef, lower, upper, no_rise, no_fall)
         mark_bounds(j, coef, lower, upper, no_rise, no_fall)
         apply_moves(
-            i, np.float32(step_i), j, np.float32(step_j), tiles, no_rise, no_fall, gradient,
-            lows, highs,
+            i, step_i, j, step_j, tiles, no_rise, no_fall, gradient, lows, highs
         )  # fmt: skip
         n_updates += 1
     return n_updates, violation

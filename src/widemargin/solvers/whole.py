@@ -67,7 +67,7 @@ def solve_whole(
             # A few moves even when time is up from the beginning: a poor model is better than none.
             most = min(most, n)
         n_moves += _optimise(
-            intercept, matrix, lower, high, members, np.float32(target), most, gradient, coef
+            intercept, matrix, lower, high, members, target, most, gradient, coef
         )
         gradient = _multiply(matrix.tiles, coef, y)
         found = optimum_of(coef, gradient, y, upper, intercept)
@@ -91,7 +91,7 @@ def solve_whole(
 
 def _optimise(
     tied: bool, matrix: LazyMatrix, lower: FloatArray, upper: FloatArray, members: Index,
-    tol: np.float32, max_moves: int, gradient: FloatArray, coef: FloatArray,
+    tol: float, max_moves: int, gradient: FloatArray, coef: FloatArray,
 ) -> int:  # fmt: skip
     """Move some points, see `optimise_pairs`; returns the number of moves."""
     tiles, is_known = matrix.tiles, matrix.is_known
@@ -99,7 +99,7 @@ def _optimise(
         matrix.fill(members)
         tiles = np.ascontiguousarray(tiles[0][np.ix_(members, members)])[None]
         is_known = np.ones(len(members), bool)
-    inside, slope = coef[members], gradient[members].astype(np.float32)
+    inside, slope = coef[members], gradient[members]
     n_moves, _ = optimise_pairs(
         tied, tiles, is_known, matrix.source, matrix.diag[members], lower[members],
         upper[members], tol, max_moves, slope, inside,
