@@ -138,7 +138,7 @@ def test_points_at_their_bounds_rest_when_moves_become_many(intercept, monkeypat
 def test_a_tolerance_beyond_precision_ends(monkeypatch):
     monkeypatch.setattr("widemargin.solvers.whole.ROUND_ENTRIES", 10**6)
     X, y, upper = draw(100)
-    found = solve(solve_whole, X, y, 100.0 * upper, intercept=True, limits={"tol": 1e-12})
+    found = solve(solve_whole, X, y, 100.0 * upper, intercept=True, limits={"tol": 1e-18})
     assert found.stop_reason == "stalled"
     assert np.isfinite(found.objective)
 

@@ -337,8 +337,8 @@ def _variance(X: Any, weights: NDArray[np.float64]) -> float:
         mean = float((share @ X).sum())
         # Values less the mean before they are squared: the mean may be far larger than they vary.
         if sparse.issparse(X):
-            of_stored = np.repeat(share, np.diff(X.indptr))
-            of_zeros = max(1.0 - float(of_stored.sum()), 0.0)
+            n_stored = np.diff(X.indptr)
+            of_stored, of_zeros = np.repeat(share, n_stored), float(share @ (X.shape[1] - n_stored))
             return float(of_stored @ np.square(X.data - mean)) + of_zeros * mean * mean
         return float((share @ np.square(X - mean)).sum())
 

@@ -173,7 +173,7 @@ duality_gap_, n_iter_, kernel_, n_features_in_, feature_names_in_
         self.layers_ = add_layers(cascades)
         self.n_rounds_ = one_or_all([cascade.n_rounds for cascade in cascades])
         return [
-            self._polish(kernel, problem.X, cascade.task, cascade.result)
+            self._polish(kernel, problem.X, points, cascade.task, cascade.result, Limits(self.tol))
             if len(cascade.parts) == 1
             else cascade.result
             for cascade in cascades

@@ -35,7 +35,7 @@ from widemargin.problem import (
 from widemargin.solvers.active_set import solve_small
 from widemargin.solvers.many import Task
 from widemargin.solvers.optimum import Limits, Result
-from widemargin.solvers.small import exact_matrix
+from widemargin.solvers.small import exact_matrix, finish_exactly
 from widemargin.validation import (
     check_callback,
     check_choice,
@@ -182,15 +182,21 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
         ]
         return points, tasks, budget
 
-    def _polish(self, kernel: Kernel, X: Any, task: Task, result: Result) -> Result:
-        """Finish a small problem to the precision of float64."""
-        ended = result.stop_reason in ("converged", "stalled")
-        if not (ended and is_small(len(task.index), X.shape[1])):
+    def _polish(
+        self, kernel: Kernel, X: Any, points: Points, task: Task, result: Result, limits: Limits
+    ) -> Result:
+        """Finish a problem of few points with float64 kernel values."""
+        if not is_small(len(task.index), X.shape[1]):
+            scale = float(np.abs(kernel.diag(points)).max())
+            return finish_exactly(
+                kernel, X, scale, task, result, intercept=self.fit_intercept, limits=limits
+            )
+        if result.stop_reason not in ("converged", "stalled"):
             return result
         with single_blas:
             found = solve_small(
                 exact_matrix(kernel, X, task.index), task.y, task.upper,
-                intercept=self.fit_intercept, limits=Limits(self.tol), start=result.coef,
+                intercept=self.fit_intercept, limits=limits, start=result.coef,
             )  # fmt: skip
         return replace(found, n_iter=result.n_iter + found.n_iter)
 

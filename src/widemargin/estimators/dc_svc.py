@@ -237,13 +237,13 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         plan = self._plan(len(points), is_warm=any(task.start is not None for task in tasks))
         if self._may_skip_levels(plan, len(points)) and self._is_easy(kernel, points, tasks, plan):
             plan = replace(plan, n_levels=0)
+        limits = Limits(self.tol, self.max_iter, self.max_time, budget)
         levels: list[Level] = []
         n_moves = np.zeros(len(tasks), int)
         with show_levels(self.verbose) as show:
             for level in solve_levels(
                 kernel, points, tasks, plan, intercept=self.fit_intercept,
-                limits=Limits(self.tol, self.max_iter, self.max_time, budget),
-                callback=self._listener(show),
+                limits=limits, callback=self._listener(show),
             ):  # fmt: skip
                 n_moves += [result.n_iter for result in level.results]
                 levels.append(level)
@@ -253,7 +253,7 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
             ended_by = "max_time"
         if last.partition is None:
             results = [
-                self._polish(kernel, problem.X, task, result)
+                self._polish(kernel, problem.X, points, task, result, limits)
                 for task, result in zip(tasks, last.results, strict=True)
             ]
             intercepts = np.array([[result.intercept for result in results]])

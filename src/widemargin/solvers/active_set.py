@@ -1,4 +1,8 @@
-"""Small problems, solved to machine precision: pair moves, then a primal active-set method."""
+"""Small problems, solved to machine precision: pair moves, then a primal active-set method.
+
+Where pair moves crawl, because the kernel matrix is badly conditioned or C is large, an
+interior-point method takes over in between.
+"""
 
 import time
 from dataclasses import replace
@@ -9,6 +13,7 @@ from scipy.linalg import eigh
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from widemargin.solvers.box_qp_fast import optimise_small
+from widemargin.solvers.interior_point import minimise_interior
 from widemargin.solvers.optimum import (
     IDLE_SHARE,
     FloatArray,
@@ -21,7 +26,7 @@ from widemargin.solvers.optimum import (
 
 #: Pair moves per row before steps are tried, and rounds of both. Ctrl-C and the time limit are
 #: attended to in between.
-MOVES_PER_ROW, MAX_ROUNDS = 1000, 5
+MOVES_PER_ROW, MAX_ROUNDS = 150, 5
 #: Matrix entries visited by pair moves for the last digits, before steps are tried: when rows are
 #: few, many moves are cheaper than one step.
 FINISH_ENTRIES = 20_000
@@ -72,6 +77,8 @@ def solve_small(
         is_done = made < allowed or violation < 0.5 * limits.tol
         reason = None if is_done else limit_reached(n_moves, time.perf_counter() - began, limits)
         found = optimum_of(coef, K @ coef - y, y, upper, intercept)
+        if not is_done and reason is None:
+            coef, found = _jump(K, y, lower, high, intercept, found)
         if reason is None:
             # Pairs crawl where the kernel is nearly singular; steps of all free variables do not.
             finished = _finish(K, y, lower, high, intercept, coef)
@@ -86,6 +93,17 @@ def solve_small(
             break
         objective = found.objective
     return replace(found, n_iter=n_moves, stop_reason=reason or "stalled")
+
+
+def _jump(
+    K: FloatArray, y: FloatArray, lower: FloatArray, high: FloatArray, intercept: bool,
+    found: Result,
+) -> tuple[FloatArray, Result]:  # fmt: skip
+    """The interior-point solution if it is better than what pair moves have found."""
+    total = 0.0 if intercept else None
+    coef = minimise_interior(K, -y, lower, high, total=total, start=found.coef)
+    better = optimum_of(coef, K @ coef - y, y, high - lower, intercept)
+    return (coef, better) if better.objective < found.objective else (found.coef, found)
 
 
 def _finish(

@@ -7,13 +7,18 @@ from typing import Any
 import numpy as np
 
 from widemargin.kernels import Index, Kernel, Points, Precomputed, is_small
-from widemargin.parallel import Workers
+from widemargin.parallel import Workers, single_blas
 from widemargin.solvers.active_set import solve_small
+from widemargin.solvers.float64 import estimate_float32_error, finish_in_float64
 from widemargin.solvers.many import Task, solve_tasks
 from widemargin.solvers.optimum import FloatArray, Limits, Progress, Result
 
 #: Most rows of which small problems share one kernel matrix, and most values of these rows.
 SHARED_ROWS, SHARED_VALUES = 2000, 10**7
+
+#: Most rows of a problem that is finished with float64 kernel values where float32 may not be enough:
+#: where its error is estimated at more than this share of the tolerance.
+FINISHED_ROWS, FLOAT32_SHARE = 2500, 0.1
 
 Listener = Callable[[int, Progress], object]
 
@@ -53,20 +58,48 @@ def solve_exactly(
         )  # fmt: skip
         listen(t, _describe(results[t], time.perf_counter() - began))
     if large:
+        scale = float(np.abs(kernel.diag(points)).max())
         solved = solve_tasks(
             kernel, points, [tasks[t] for t in large], workers, intercept=intercept,
             limits=limits.after(time.perf_counter() - began), seed=seed,
             callback=lambda t, progress: listen(large[t], progress),
         )  # fmt: skip
-        results.update(zip(large, solved, strict=True))
+        for t, result in zip(large, solved, strict=True):
+            left = limits.after(time.perf_counter() - began)
+            results[t] = finish_exactly(
+                kernel, X, scale, tasks[t], result, intercept=intercept, limits=left
+            )
     return [results[t] for t in range(len(tasks))]
+
+
+def finish_exactly(
+    kernel: Kernel, X: Any, kernel_scale: float, task: Task, result: Result, *,
+    intercept: bool, limits: Limits,
+) -> Result:  # fmt: skip
+    """Finish a solution with float64 kernel values, if float32 may not be enough for it."""
+    has_ended = result.stop_reason in ("converged", "stalled")
+    if not has_ended or len(task.index) > FINISHED_ROWS:
+        return result
+    error = estimate_float32_error(result.coef, kernel_scale)
+    if result.stop_reason == "converged" and error < FLOAT32_SHARE * limits.tol:
+        return result
+    with single_blas:
+        return finish_in_float64(
+            lambda rows, cols: exact_block(kernel, X, task.index[rows], task.index[cols]),
+            task.y, task.upper, result, intercept=intercept, limits=limits,
+        )  # fmt: skip
+
+
+def exact_block(kernel: Kernel, X: Any, rows: Index, cols: Index) -> FloatArray:
+    """Kernel between some rows and some others in float64."""
+    if isinstance(kernel, Precomputed):
+        return np.asarray(X[np.ix_(rows, cols)], np.float64)
+    return kernel.exact(X[rows], X[cols])
 
 
 def exact_matrix(kernel: Kernel, X: Any, index: Index) -> FloatArray:
     """Kernel between some rows in float64."""
-    if isinstance(kernel, Precomputed):
-        return np.asarray(X[np.ix_(index, index)], np.float64)
-    return kernel.exact(X[index], X[index])
+    return exact_block(kernel, X, index, index)
 
 
 def _exact_matrices(kernel: Kernel, X: Any, indices: list[Index]) -> Iterator[FloatArray]:

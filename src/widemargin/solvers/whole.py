@@ -27,6 +27,9 @@ WHOLE_ROWS = 2000
 FIRST_MOVES = 20
 #: A round on the points that do not rest ends at this share of the violation it began with.
 ROUND_SHARE = 0.1
+#: Moves per point, and per pair of points, after which moving crawls: steps of many variables at
+#: once, with float64 kernel values, take less time.
+CRAWL_MOVES, CRAWL_SHARE = 100, 0.3
 #: Matrix entries that a round may visit; between rounds Ctrl-C and the time are heeded.
 ROUND_ENTRIES = 50_000_000
 
@@ -66,9 +69,7 @@ def solve_whole(
         if limits.max_time is not None and time.perf_counter() - began >= limits.max_time:
             # A few moves even when time is up from the beginning: a poor model is better than none.
             most = min(most, n)
-        n_moves += _optimise(
-            intercept, matrix, lower, high, members, target, most, gradient, coef
-        )
+        n_moves += _optimise(intercept, matrix, lower, high, members, target, most, gradient, coef)
         gradient = _multiply(matrix.tiles, coef, y)
         found = optimum_of(coef, gradient, y, upper, intercept)
         seconds = time.perf_counter() - began
@@ -80,13 +81,13 @@ def solve_whole(
         reason = limit_reached(n_moves, seconds, limits)
         if found.violation < limits.tol:
             reason = "converged"
-        elif pace.is_lost():
+        elif pace.is_lost() or n_moves > n * (CRAWL_MOVES + CRAWL_SHARE * n):
             reason = "stalled"
         if reason is not None:
             return replace(found, n_iter=n_moves, stop_reason=reason)
         members = _find_movable(found, lower, high)
         target = max(0.5 * limits.tol, ROUND_SHARE * found.violation)
-        most = ROUND_ENTRIES // len(members)
+        most = min(ROUND_ENTRIES // len(members), n * int(CRAWL_MOVES + CRAWL_SHARE * n))
 
 
 def _optimise(

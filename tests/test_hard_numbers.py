@@ -1,0 +1,182 @@
+"""Data whose numbers are hard: far from the origin, in different units, or out of range."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine, make_moons
+from sklearn.svm import SVC
+
+from tests.reference import svm_dual
+from widemargin import DCSVC, KernelSVC
+from widemargin.kernels import RBF, ExpChi2
+from widemargin.validation import _variance
+
+
+def gaussian(X, gamma):
+    """RBF kernel from differences, without scalar products."""
+    return np.exp(-gamma * np.square(X[:, None] - X[None]).sum(axis=2))
+
+
+def judge(model, K, y):
+    """Objective, duality gap and violation of a fitted model, all from a float64 kernel matrix."""
+    sign = np.where(y == model.classes_[1], 1.0, -1.0)
+    coef, upper = np.zeros(len(y)), np.full(len(y), float(model.C))
+    coef[model.support_] = model.dual_coef_[0]
+    return (
+        svm_dual.objective(K, sign, coef),
+        svm_dual.duality_gap(K, sign, upper, coef, model.intercept_[0]),
+        svm_dual.violation(K, sign, upper, coef, True),
+    )
+
+
+@pytest.mark.parametrize("n", [150, 1000, 3000])
+@pytest.mark.parametrize("offset", [1e7, 1e8, 1e9])
+def test_rows_far_from_the_origin(n, offset):
+    X, y = make_moons(n, noise=0.1, random_state=0)
+    near = KernelSVC(gamma=10.0).fit(X, y)
+    far = KernelSVC(gamma=10.0).fit(X + [offset, 0.0], y)
+    assert far.score(X + [offset, 0.0], y) > 0.98
+    assert_allclose(far.objective_, near.objective_, rtol=1e-3)
+
+
+@pytest.mark.parametrize("as_sparse", [False, True])
+def test_one_wild_value(as_sparse):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 5))
+    y = (X[:, 1] > 0).astype(int)
+    X[0, 0] = 1e15
+    model = KernelSVC(gamma=1.0).fit(sparse.csr_matrix(X) if as_sparse else X, y)
+    objective, gap, violation = judge(model, gaussian(X, 1.0), y)
+    assert_allclose(model.objective_, objective, rtol=1e-4)
+    assert violation < 2e-3
+    assert gap < 0.1
+
+
+@pytest.mark.parametrize("kernel", [RBF(3.0), ExpChi2(3.0)], ids=lambda k: k.name)
+def test_tiles_of_far_rows_equal_the_formula(kernel):
+    rng = np.random.default_rng(0)
+    X = 1e8 + rng.random((30, 4))
+    square = np.square(X[:, None] - X[None])
+    if kernel.name == "exp_chi2":
+        X = np.where(rng.random(X.shape) < 0.5, 1e6 + 10.0 * rng.random(X.shape), 0.0)
+        total = X[:, None] + X[None]
+        square = np.square(X[:, None] - X[None])
+        square = np.divide(square, total, out=np.zeros_like(square), where=total > 0)
+    expected = np.exp(-3.0 * square.sum(axis=2))
+    assert_allclose(kernel(X), expected, rtol=1e-5, atol=1e-37)
+    assert_allclose(kernel(sparse.csr_matrix(X)), expected, rtol=1e-5, atol=1e-37)
+    assert_allclose(kernel.exact(X, X), expected, rtol=1e-6, atol=1e-300)
+
+
+def test_wide_sparse_rows_far_apart_are_refused():
+    X = sparse.random_array((600, 300_000), density=1e-4, random_state=0, format="csr") * 1e8
+    with pytest.raises(ValueError, match="X: the sparse rows are so far apart"):
+        KernelSVC(gamma=1.0).fit(X, np.arange(600) % 2)
+
+
+@pytest.mark.parametrize("gamma", ["scale", 1.0])
+@pytest.mark.parametrize("n", [50, 500])
+def test_values_whose_squares_overflow_are_refused(gamma, n):
+    rng = np.random.default_rng(0)
+    X = 1e300 * rng.random((n, 3))
+    with pytest.raises(ValueError, match="X: the values are so large"):
+        KernelSVC(gamma=gamma).fit(X, np.arange(n) % 2)
+
+
+def test_data_that_hardly_vary_are_refused_by_scale():
+    X = 1e-157 * np.random.default_rng(0).random((50, 3))
+    with pytest.raises(ValueError, match="gamma: 'scale' needs data that vary"):
+        KernelSVC().fit(X, np.arange(50) % 2)
+
+
+@pytest.mark.parametrize("weights", ["equal", "random"])
+@pytest.mark.parametrize("as_sparse", [False, True])
+def test_the_variance_of_data_far_from_the_origin(weights, as_sparse):
+    rng = np.random.default_rng(0)
+    X = 1e9 + rng.normal(size=(50, 4))
+    w = np.ones(50) if weights == "equal" else rng.integers(1, 4, 50).astype(float)
+    expected = np.var(np.repeat(X, w.astype(int), axis=0))
+    found = _variance(sparse.csr_matrix(X) if as_sparse else X, w)
+    assert_allclose(found, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly", "sigmoid"])
+@pytest.mark.parametrize("n", [100, 1500])
+@pytest.mark.parametrize("value", [1e13, 1e39, 1e150])
+def test_queries_out_of_range_have_finite_answers(kernel, n, value):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 5))
+    y = (X[:, 0] + X[:, 1] ** 2 > 0.5).astype(int)
+    model = KernelSVC(kernel=kernel).fit(X, y)
+    ordinary = model.decision_function(X[:5])
+    queries = np.vstack([value * X[:3], X[:5]])
+    if kernel == "poly" and value > 1e100:
+        with pytest.raises(ValueError, match="X: row 0 has values so large"):
+            model.decision_function(queries)
+        return
+    scores = model.decision_function(queries)
+    assert np.isfinite(scores).all()
+    assert np.array_equal(scores[3:], ordinary)
+    if kernel != "sigmoid":
+        peer = SVC(kernel=kernel).fit(X, y)
+        assert np.array_equal(np.sign(scores[:3]), np.sign(peer.decision_function(queries[:3])))
+
+
+def test_early_models_refuse_what_overflows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 5))
+    model = DCSVC(kernel="linear", n_levels=1, stop_level=1).fit(X, (X[:, 0] > 0).astype(int))
+    with pytest.raises(ValueError, match="X: row 1 has values so large"):
+        model.predict(np.vstack([X[:1], 1e200 * X[:1]]))
+
+
+@pytest.mark.parametrize("load", [load_breast_cancer, load_wine, load_diabetes])
+@pytest.mark.parametrize("C", [1.0, 1e3])
+def test_the_optimum_of_raw_features_is_the_one_that_is_reported(load, C):
+    X, y = load(return_X_y=True)
+    y = (y > np.median(y)).astype(int) if load is load_diabetes else (y > 0).astype(int)
+    model = KernelSVC(kernel="linear", C=C).fit(X, y)
+    objective, gap, violation = judge(model, X @ X.T, y)
+    assert model.stop_reason_ == "converged"
+    assert violation < 2e-3
+    assert_allclose(model.objective_, objective, rtol=1e-6)
+    assert_allclose(model.duality_gap_, gap, rtol=1e-2, atol=1e-6 * abs(objective))
+
+
+@pytest.mark.parametrize("n", [200, 201, 400])
+def test_hard_problems_on_both_sides_of_a_size(n):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 5)) * [1.0, 10.0, 100.0, 1000.0, 10000.0]
+    y = rng.integers(0, 2, n)
+    model = KernelSVC(kernel="linear").fit(X, y)
+    assert model.stop_reason_ == "converged"
+    assert judge(model, X @ X.T, y)[2] < 2e-3
+    assert model.n_iter_ < 1000 * n
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_hopeless_problem_of_three_rows_ends():
+    X = 1e8 + np.array([[0.1], [0.7], [0.3]])
+    model = DCSVC(C=10.0, kernel="linear")
+    model.fit(X, [0, 1, 0])
+    assert model.n_iter_ < 10_000
+    assert np.isfinite(model.decision_function(X)).all()
+
+
+@pytest.mark.parametrize("log_c", [9, 13, 17])
+@pytest.mark.parametrize("log_gamma", [-10, -2, 2])
+def test_a_large_C_ends_at_the_optimum_that_is_reported(log_c, log_gamma):
+    rng = np.random.default_rng(1)
+    X = rng.random((500, 6))
+    y = (np.sin(6.0 * X[:, 0]) + X[:, 1] + 0.5 * rng.normal(size=500) > 0.5).astype(int)
+    C, gamma = 2.0**log_c, 2.0**log_gamma
+    model = KernelSVC(C=C, gamma=gamma).fit(X, y)
+    peer = SVC(C=C, gamma=gamma).fit(X, y)
+    K = gaussian(X, gamma)
+    objective, gap, violation = judge(model, K, y)
+    assert model.stop_reason_ == "converged"
+    assert violation < 1.1e-3
+    assert objective <= judge(peer, K, y)[0] * (1.0 - 1e-6)
+    assert_allclose(model.objective_, objective, rtol=1e-5)
+    assert_allclose(model.duality_gap_, gap, rtol=1e-3, atol=1e-5 * abs(objective))
