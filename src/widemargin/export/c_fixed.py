@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from widemargin.export.c_parts import (
     as_seen,
-    known,
     pick_cluster,
     takes_root,
     write_codes,
@@ -25,7 +24,15 @@ from widemargin.export.c_parts import (
     write_vectors,
 )
 from widemargin.export.c_text import Program, write_float
-from widemargin.export.description import ClusterSum, CurveSum, Description, KernelSum, LogSum
+from widemargin.export.description import (
+    ClusterSum,
+    CurveSum,
+    Description,
+    KernelSum,
+    LogSum,
+    known,
+)
+from widemargin.export.limits import FLOAT32_MAX
 from widemargin.kernels import tiles_fast as tiles
 from widemargin.kernels.summed import LOG2_E, Form, SummedKernel
 
@@ -110,8 +117,8 @@ class Precision:
 def write_fixed_functions(
     program: Program, described: Description, input_range: float | None
 ) -> Precision:
-    """Add ``@quantise``, ``@decide`` and all they need."""
-    write_scaling(program, described)
+    """Add ``@quantise``, ``@sum``, ``@decide`` and all they need."""
+    write_scaling(program, described, FLOAT32_MAX)
     functions = described.functions
     if isinstance(functions, LogSum):
         raise ValueError(
@@ -126,8 +133,13 @@ def write_fixed_functions(
 
 
 def _write_curves(program: Program, functions: CurveSum) -> Precision:
-    write_codes(program, functions)
-    d = len(functions.quantiser.low)
+    last = write_codes(program, functions)
+    d, lengths = len(functions.quantiser.low), np.diff(functions.offsets)
+    if lengths.max() > LIMIT + 1:
+        raise ValueError(
+            f"dtype: 'int16' codes of {lengths.max():,} bins overflow 16 bits; fit with n_bins up to "
+            f"{LIMIT + 1:,}, or export float32"
+        )
     if d > 65535:
         raise ValueError(
             f"dtype: 'int16' sums of {d:,} features may overflow 32 bits; up to 65,535 are allowed"
@@ -141,7 +153,7 @@ def _write_curves(program: Program, functions: CurveSum) -> Precision:
     _write_quantise(program, "(int16_t)@code(z[j], j)")
     program.function(
         f"""
-void @decide(const int16_t *q, int32_t *decisions)
+static void @sum(const int16_t *q, int32_t *decisions)
 {{
     for (int p = 0; p < @@_N_FUNCTIONS; p++) {{
         decisions[p] = @intercepts[p];
@@ -155,6 +167,7 @@ void @decide(const int16_t *q, int32_t *decisions)
 }}
 """
     )
+    _write_decide(program, "0", last)
     return Precision(1.0 / scale, 0.5 * (d + 1) / scale)
 
 
@@ -185,7 +198,7 @@ def _write_product(program: Program, functions: KernelSum, input_range: float | 
     _write_quantise(program, _round_text(scale), floor(span * scale))
     program.function(
         f"""
-void @decide(const int16_t *q, int32_t *decisions)
+static void @sum(const int16_t *q, int32_t *decisions)
 {{
     for (int p = 0; p < @@_N_FUNCTIONS; p++) {{
         const int16_t *w = @weights + p * @@_N_FEATURES;
@@ -198,6 +211,7 @@ void @decide(const int16_t *q, int32_t *decisions)
 }}
 """
     )
+    _write_decide(program, *_find_ends(kernel, span, scale))
     lost = np.abs(weights - whole * unit).sum(axis=1) * span
     lost += 0.5 / scale * (np.abs(whole) * unit).sum(axis=1)
     final = unit / scale * 2.0**bits
@@ -241,7 +255,7 @@ def _write_kernels(
     _write_quantise(program, _round_text(scale), floor(span * scale))
     program.function(
         f"""
-void @decide(const int16_t *q, int32_t *decisions)
+static void @sum(const int16_t *q, int32_t *decisions)
 {{
     int64_t sums[@@_N_FUNCTIONS];
 {pick_cluster(functions, "q")}
@@ -260,6 +274,7 @@ void @decide(const int16_t *q, int32_t *decisions)
 }}
 """
     )
+    _write_decide(program, *_find_ends(kernel, span, scale))
     lost = np.abs(coef) @ fixed.errors[:n_own]
     lost += np.abs(coef - whole * unit) @ (fixed.largest + fixed.errors)[:n_own]
     final = unit * fixed.unit * 2.0**bits
@@ -478,6 +493,29 @@ void @quantise(const float *x, int16_t *q)
     for (int j = 0; j < @@_N_FEATURES; j++) {{
         q[j] = {expression};
     }}
+}}
+"""
+    )
+
+
+def _find_ends(kernel: SummedKernel, span: float, scale: float) -> tuple[str, str]:
+    """The least and the largest whole number that ``@quantise`` gives."""
+    end = floor(span * scale)
+    return "0" if kernel.needs_nonnegative else f"-{end}", str(end)
+
+
+def _write_decide(program: Program, low: str, high: str) -> None:
+    """Add ``@decide``: ``@sum`` for any whole numbers, also for those that would overflow it."""
+    program.function(
+        f"""
+void @decide(const int16_t *q, int32_t *decisions)
+{{
+    int16_t within[@@_N_FEATURES];
+    for (int j = 0; j < @@_N_FEATURES; j++) {{
+        const int low = {low}, high = {high};
+        within[j] = (int16_t)(q[j] < low ? low : q[j] > high ? high : q[j]);
+    }}
+    @sum(within, decisions);
 }}
 """
     )
