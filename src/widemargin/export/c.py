@@ -11,8 +11,9 @@ import numpy as np
 from widemargin import __version__
 from widemargin.export.c_fixed import write_fixed_functions
 from widemargin.export.c_float import write_float_functions
-from widemargin.export.c_text import Program, make_prefix, write_numbers
-from widemargin.export.description import Description, describe
+from widemargin.export.c_text import Program, make_prefix, write_float, write_numbers
+from widemargin.export.description import CurveSum, Description, LogSum, describe
+from widemargin.export.limits import find_limit
 from widemargin.problem import class_pairs
 from widemargin.validation import check_choice, check_flag, check_number
 
@@ -100,8 +101,11 @@ def to_c(
     -----
     ``int NAME_predict(const float *x)`` gives the number of the class, whose label is
     ``NAME_labels[...]``; ``NAME_decide`` gives the decisions. Nothing is allocated and nothing global
-    is written, so that any number of threads may call it. Features are not checked: negative ones
-    count as zero where a kernel cannot take them.
+    is written, so that any number of threads may call it.
+
+    Every row has an answer. After scaling, a feature that is NaN counts as zero, and a negative one
+    counts as zero where the kernel takes none. A feature beyond the limit in the header, such as an
+    infinity, counts as that limit.
     """
     check_choice("dtype", dtype, DTYPES)
     check_flag("libm", libm)
@@ -205,7 +209,7 @@ def _write_classify(program: Program, described: Description, dtype: str) -> Non
     if dtype == "float32":
         steps = "    @decide(x, decisions);"
     else:
-        steps = "    int16_t q[@@_N_FEATURES];\n    @quantise(x, q);\n    @decide(q, decisions);"
+        steps = "    int16_t q[@@_N_FEATURES];\n    @quantise(x, q);\n    @sum(q, decisions);"
     program.function(
         f"int @predict(const float *x)\n{{\n    {number} decisions[@@_N_FUNCTIONS];\n{steps}\n"
         "    return @classify(decisions);\n}\n"
@@ -215,6 +219,7 @@ def _write_classify(program: Program, described: Description, dtype: str) -> Non
 def _header(described: Description, dtype: str, labels: _Labels, files: CFiles) -> str:
     number = "float" if dtype == "float32" else "int32_t"
     query = "float *x" if dtype == "float32" else "int16_t *q"
+    extremes = _extremes(described, files)
     fixed = ""
     if files.error_bound is not None:
         limit = ""
@@ -240,6 +245,8 @@ void @quantise(const float *x, int16_t *q);
     return f"""/* {described.name} in {dtype}, written by widemargin {__version__}.
  *
  * Constants: {files.flash_bytes} bytes. Local arrays: {files.ram_bytes} bytes.
+ *
+{extremes}
 {names} */
 #ifndef @@_H
 #define @@_H
@@ -272,6 +279,26 @@ int @predict(const float *x);
 
 #endif
 """
+
+
+def _extremes(described: Description, files: CFiles) -> str:
+    """What features mean that no training row has, as lines of a comment."""
+    if isinstance(described.functions, CurveSum | LogSum):
+        largest = "An infinite feature counts as the end of its curve."
+    elif files.error_bound is not None:
+        largest = "An infinite feature counts as the end of @@_INPUT_RANGE."
+    else:
+        limit = write_float(find_limit(described.functions))
+        largest = f"A feature beyond {limit}, or -{limit}, counts as that number."
+    lines = [
+        "Every row has an answer, with finite decisions. A feature that is NaN after scaling",
+        f"counts as zero. {largest}",
+    ]
+    if files.error_bound is not None:
+        lines.append(
+            "A whole number that @quantise never gives counts as the nearest that it gives."
+        )
+    return "\n".join(f" * {line}" for line in lines)
 
 
 def _comment(text: str) -> str:

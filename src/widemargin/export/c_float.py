@@ -4,7 +4,6 @@ import numpy as np
 
 from widemargin.export.c_parts import (
     as_seen,
-    known,
     pick_cluster,
     write_codes,
     write_curve_starts,
@@ -13,7 +12,15 @@ from widemargin.export.c_parts import (
     write_vectors,
 )
 from widemargin.export.c_text import Program, write_float
-from widemargin.export.description import ClusterSum, CurveSum, Description, KernelSum, LogSum
+from widemargin.export.description import (
+    ClusterSum,
+    CurveSum,
+    Description,
+    KernelSum,
+    LogSum,
+    known,
+)
+from widemargin.export.limits import find_limit
 from widemargin.kernels import tiles_fast as tiles
 from widemargin.kernels.summed import Form, SummedKernel
 
@@ -32,8 +39,8 @@ OPERATIONS = {
 
 def write_float_functions(program: Program, described: Description, *, libm: bool) -> None:
     """Add ``@decide`` and all it needs."""
-    write_scaling(program, described)
     functions = described.functions
+    write_scaling(program, described, find_limit(functions))
     if isinstance(functions, CurveSum):
         write_codes(program, functions)
         _write_curves(program, functions)
@@ -60,7 +67,7 @@ static float @exp(float t)
 {{
     union {{ float f; uint32_t u; }} power;
     float y = t * 1.44269504f;
-    if (y < -126.0f) {{
+    if (!(y >= -126.0f)) {{
         return 0.0f;
     }}
     if (y > 127.0f) {{

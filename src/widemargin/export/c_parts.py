@@ -4,8 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin.export.c_text import Program, write_float
-from widemargin.export.description import ClusterSum, CurveSum, Description, KernelSum
-from widemargin.kernels import Kernel
+from widemargin.export.description import ClusterSum, CurveSum, Description, KernelSum, known
 from widemargin.kernels.summed import Form, SummedKernel
 from widemargin.tables.quantiser import Quantiser
 
@@ -13,14 +12,9 @@ from widemargin.tables.quantiser import Quantiser
 MIN_SQUARED_NORM = 1e-30
 
 
-def known(kernel: Kernel) -> SummedKernel:
-    """The kernel, which `describe` takes only if it has a name; those are all sums."""
-    assert isinstance(kernel, SummedKernel)
-    return kernel
-
-
-def write_scaling(program: Program, described: Description) -> None:
-    """Add ``@scale``: features as the model sees them."""
+def write_scaling(program: Program, described: Description, limit: float) -> None:
+    """Add ``@scale``: features as the model sees them, finite and no larger than ``limit``."""
+    _write_saturate(program, limit)
     steps = []
     for number, scaling in enumerate(described.scaling):
         factor = scaling.factor / scaling.divisor
@@ -37,6 +31,7 @@ def write_scaling(program: Program, described: Description) -> None:
             if np.isfinite(bound):
                 end = write_float(bound)
                 steps.append(f"        t = t {beyond} {end} ? {end} : t;")
+    steps.append("        t = @saturate(t);")
     functions = described.functions
     if isinstance(functions, ClusterSum):
         functions = functions.clusters[0]
@@ -58,6 +53,30 @@ static void @scale(const float *x, float *z)
 {body}
         z[j] = t;
     }}
+}}
+"""
+    )
+
+
+def _write_saturate(program: Program, limit: float) -> None:
+    """Add ``@saturate``.
+
+    It looks at the bits: whole numbers are compared soon without a floating point unit, loops with
+    them vectorise, and no flag for faster arithmetic takes the comparisons away.
+    """
+    bits = int(np.float32(limit).view(np.uint32))
+    program.function(
+        f"""
+/* The feature itself, or zero if it is NaN; beyond {write_float(limit)} that number. */
+static float @saturate(float t)
+{{
+    union {{ float f; uint32_t u; }} bits;
+    bits.f = t;
+    const uint32_t sign = bits.u & 0x80000000u;
+    uint32_t size = bits.u & 0x7fffffffu;
+    size = size > 0x7f800000u ? 0u : size;
+    bits.u = sign | (size > {bits:#x}u ? {bits:#x}u : size);
+    return bits.f;
 }}
 """
     )
@@ -148,8 +167,8 @@ static int @route(const {query} *x)
 {{
     int fork = 0;
     for (;;) {{
-        int best = 0, target, at = @fork_starts[fork];
-        float most = -1e30f;
+        int best = @group_starts[fork], target, at = @fork_starts[fork];
+        float most = -3.4e38f;
         for (int g = @group_starts[fork]; g < @group_starts[fork + 1]; g++) {{
             float sum = 0.0f;
             for (; at < @group_ends[g]; at++) {{
@@ -173,8 +192,11 @@ static int @route(const {query} *x)
     )
 
 
-def write_codes(program: Program, functions: CurveSum) -> None:
-    """Add ``@code``: the place of a value on the curve of a feature."""
+def write_codes(program: Program, functions: CurveSum) -> str:
+    """Add ``@code``: the place of a value on the curve of a feature.
+
+    Returns the last place on the curve of feature j, as an expression.
+    """
     quantiser, lengths = functions.quantiser, np.diff(functions.offsets)
     program.array("low", quantiser.low.astype(np.float32))
     program.array("inverse_span", (1.0 / quantiser.span).astype(np.float32))
@@ -206,12 +228,13 @@ static int @code(float value, int j)
 {{
     float position = (value - @low[j]) * @inverse_span[j];
     const int last = {last};
-    position = position < 0.0f ? 0.0f : (position > 1.0f ? 1.0f : position);
+    position = position > 0.0f ? (position < 1.0f ? position : 1.0f) : 0.0f;
 {find}
     return code < last ? code : last;
 }}
 """
     )
+    return last
 
 
 def find_bounds(quantiser: Quantiser) -> NDArray[np.float64]:

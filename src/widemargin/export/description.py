@@ -14,6 +14,7 @@ from widemargin.estimators.base import ExactKernelClassifier
 from widemargin.estimators.basis_base import BasisClassifier
 from widemargin.kernels import KERNELS, Kernel, Precomputed
 from widemargin.kernels.base import as_dense
+from widemargin.kernels.summed import SummedKernel
 from widemargin.models.additive import BinEncoder, BinModel, LogEncoder, TableModel
 from widemargin.models.clustered import ClusterParts, EarlyModel
 from widemargin.models.expansion import Expansion
@@ -195,6 +196,12 @@ class Description:
         if isinstance(first, ClusterSum):
             first = first.clusters[0]
         return len(first.intercept)
+
+
+def known(kernel: Kernel) -> SummedKernel:
+    """The kernel, which `describe` takes only if it has a name; those are all sums."""
+    assert isinstance(kernel, SummedKernel)
+    return kernel
 
 
 def describe(model: Any) -> Description:

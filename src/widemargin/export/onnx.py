@@ -19,8 +19,10 @@ from widemargin.export.description import (
     LogSum,
     Scaling,
     describe,
+    known,
 )
-from widemargin.kernels import RBF, ExpChi2, Hellinger, Kernel, PowerMean
+from widemargin.export.limits import find_limit
+from widemargin.kernels import RBF, ExpChi2, Hellinger, PowerMean
 from widemargin.kernels import tiles_fast as tiles
 from widemargin.kernels.summed import FLOAT32_NORM, LOG2_E, Form, SummedKernel
 from widemargin.problem import class_pairs
@@ -36,7 +38,7 @@ DTYPES = ("float32", "float64")
 #: Least squared norm of the mean of a group, as in kernel k-means.
 MIN_SQUARED_NORM = 1e-30
 #: Types that operators give whatever they take.
-RESULTS = {"Greater": bool, "GreaterOrEqual": bool, "Equal": bool} | dict.fromkeys(
+RESULTS = {"Greater": bool, "GreaterOrEqual": bool, "Equal": bool, "IsNaN": bool} | dict.fromkeys(
     ("ArgMax", "NonZero", "Shape"), np.int64
 )
 
@@ -64,7 +66,9 @@ def to_onnx(model: Any, *, dtype: str = "float32") -> Any:
     -----
     The graph has standard operators only. It holds the kernel between all rows of ``X`` and all
     support vectors, so give it some thousand rows at a time; of clusters it asks a row's own only.
-    It refuses nothing: negative features count as zero where a kernel cannot take them.
+    It refuses nothing. After scaling, a feature that is NaN counts as zero, and a negative one counts
+    as zero where the kernel takes none. A feature so large that sums could overflow float32, such as
+    an infinity, counts as the largest where they cannot. Other rows keep their answers.
     """
     check_choice("dtype", dtype, DTYPES)
     onnx = _import_onnx()
@@ -73,8 +77,10 @@ def to_onnx(model: Any, *, dtype: str = "float32") -> Any:
     graph = _Graph(onnx, np.dtype(dtype))
     given = _Value(graph, "X", graph.dtype)
     x = given.cast(np.float64)
+    is_nan = x.apply("IsNaN")
     for scaling in described.scaling:
         x = _scale(scaling, x)
+    x = _saturate(x, is_nan, find_limit(described.functions))
     chosen, scores = _judge(described.rule, n_classes, _decide(described.functions, x))
     label = graph.constant(_labels(described.classes, graph.dtype)).apply("Gather", chosen)
     outputs = [
@@ -239,6 +245,13 @@ def _scale(scaling: Scaling, x: _Value) -> _Value:
     return x if is_free else x.apply("Clip", scaling.low, scaling.high)
 
 
+def _saturate(x: _Value, is_nan: _Value, limit: float) -> _Value:
+    """The features, zero where they were NaN, and none larger than the limit."""
+    zero = x.graph.constant(np.zeros((), x.dtype))
+    name = x.graph.add("Where", is_nan.name, zero.name, x.name)
+    return _Value(x.graph, name, x.dtype).apply("Clip", -limit, limit)
+
+
 def _decide(functions: KernelSum | CurveSum | LogSum | ClusterSum, x: _Value) -> _Value:
     """Values of all functions, shape (n, n_functions), from features; both in float64."""
     if isinstance(functions, KernelSum):
@@ -251,19 +264,13 @@ def _decide(functions: KernelSum | CurveSum | LogSum | ClusterSum, x: _Value) ->
 
 
 def _decide_kernels(functions: KernelSum, x: _Value) -> _Value:
-    kernel, vectors, coef = _known(functions.kernel), functions.vectors, functions.coef.T
+    kernel, vectors, coef = known(functions.kernel), functions.vectors, functions.coef.T
     if len(vectors) == 0 or kernel.form == Form():
         # A product with all vectors added up.
         return _transform(kernel, x) @ (kernel.transform(vectors).T @ coef) + functions.intercept
     # Without intercept the sign depends on kernel values, however small.
     far = bool((functions.intercept == 0.0).any())
     return _compare(kernel, x, vectors, far=far) @ coef + functions.intercept
-
-
-def _known(kernel: Kernel) -> SummedKernel:
-    """The kernel, which `describe` takes only if it has a name; those are all sums."""
-    assert isinstance(kernel, SummedKernel)
-    return kernel
 
 
 def _transform(kernel: SummedKernel, x: _Value) -> _Value:
@@ -423,7 +430,7 @@ def _decide_fork(functions: ClusterSum, number: int, x: _Value) -> _Value:
 
 def _choose_groups(functions: ClusterSum, fork: Fork, x: _Value) -> _Value:
     """Number of the nearest group, the first of several."""
-    kernel = _known(functions.clusters[0].kernel)
+    kernel = known(functions.clusters[0].kernel)
     similar = _compare(kernel, x, functions.samples[fork.samples])
     if kernel.floor > 0.0:
         similar = similar.apply("Max", kernel.floor)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -109,7 +110,8 @@ class CallableKernel(Kernel):
             out[i:j] += self.exact(a.values[rows[i:j]], b.values[cols]) @ coef
 
     def exact(self, X: Any, Z: Any) -> NDArray[np.float64]:
-        K = np.asarray(self.function(X, Z), np.float64)
+        given = call_given("kernel", self.function, X, Z)
+        K = as_numbers("kernel", given, f"shape ({X.shape[0]}, {Z.shape[0]})")
         if K.shape != (X.shape[0], Z.shape[0]):
             raise ValueError(
                 f"kernel: the callable returned an array of shape {K.shape} for {X.shape[0]} and "
@@ -118,6 +120,55 @@ class CallableKernel(Kernel):
         if not np.isfinite(K).all():
             raise ValueError("kernel: the callable returned NaN or infinity; check its domain")
         return K
+
+
+def call_given(argument: str, function: Callable[..., Any], *arrays: Any, hint: str = "") -> Any:
+    """Result of a function that is a parameter; what it raises has a note that says so."""
+    try:
+        return function(*arrays)
+    except Exception as error:
+        shapes = " and ".join(str(array.shape) for array in arrays)
+        error.add_note(
+            f"{argument}: the callable raised this {type(error).__name__} when it was called with "
+            f"arrays of shape {shapes}{hint}"
+        )
+        raise
+
+
+def as_numbers(argument: str, given: Any, wanted: str) -> NDArray[np.float64]:
+    """What a function that is a parameter returned, in float64, if it is an array of real numbers.
+
+    ``wanted`` says which shape it should have.
+    """
+    try:
+        values = np.asarray(given)
+    except ValueError as error:
+        raise ValueError(
+            f"{argument}: the callable returned lists of different lengths; return real numbers of "
+            f"{wanted}"
+        ) from error
+    is_real = values.dtype.kind in "biuf"
+    if values.dtype.kind == "O":
+        is_real = all(isinstance(value, Real) for value in values.flat)
+    if not is_real:
+        raise TypeError(
+            f"{argument}: the callable returned {_describe(given, values)}; return real numbers of "
+            f"{wanted}"
+        )
+    return values.astype(np.float64, copy=False)
+
+
+def _describe(given: Any, values: NDArray[Any]) -> str:
+    kinds = {"U": "text", "S": "text", "c": "complex numbers"}
+    if values.dtype.kind in kinds:
+        return kinds[values.dtype.kind]
+    if given is None:
+        return "None"
+    if values.dtype.kind != "O":
+        return f"values of type {values.dtype}"
+    odd = next(value for value in values.flat if not isinstance(value, Real))
+    inside = "" if odd is given else f" that holds {'None' if odd is None else type(odd).__name__}"
+    return f"a {type(given).__name__}{inside}"
 
 
 def check_matrix(K: NDArray[Any], where: str) -> None:

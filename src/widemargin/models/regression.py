@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from widemargin.kernels import Kernel, is_small
+from widemargin.kernels.custom import as_numbers, call_given
 from widemargin.models.expansion import Prepared
 from widemargin.parallel import Workers, open_workers, single_blas
 
@@ -100,8 +101,9 @@ class RegressionModel:
 
 def explain_rows(explanatory: Callable[[Any], Any], X: Any) -> NDArray[np.float64]:
     """Explanatory variables of some rows, checked."""
-    given = explanatory(X)
-    values = np.asarray(given.toarray() if sparse.issparse(given) else given, np.float64)
+    given = call_given("explanatory", explanatory, X)
+    given = given.toarray() if sparse.issparse(given) else given
+    values = as_numbers("explanatory", given, f"shape ({X.shape[0]}, m)")
     if values.ndim != 2 or len(values) != X.shape[0] or not np.isfinite(values).all():
         raise ValueError(
             f"explanatory: must return finite numbers of shape ({X.shape[0]}, m), got shape "

@@ -277,8 +277,15 @@ class Columns:
 
 
 def find_root(K: FloatArray) -> FloatArray:
-    """Lower triangle L with ``L L' = K``."""
-    return np.asarray(np.linalg.cholesky(K), np.float64)
+    """Lower triangle L with ``L L' = K``, where K comes of the kernel matrix of the basis."""
+    try:
+        return np.asarray(np.linalg.cholesky(K), np.float64)
+    except np.linalg.LinAlgError as error:
+        raise ValueError(
+            f"kernel: its matrix among the basis vectors is not positive definite (size {len(K)}); "
+            "k(x, y) must be symmetric and positive semidefinite: check the formula of a callable, "
+            "scale the features, or use another kernel"
+        ) from error
 
 
 def border(matrix: FloatArray, line: FloatArray, corner: float) -> FloatArray:

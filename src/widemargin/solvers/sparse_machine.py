@@ -24,7 +24,14 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dgetrf, dgetrs
 
 from widemargin.kernels import Index
-from widemargin.solvers.sparse_columns import EVERY, Columns, FloatArray, border, solve_lower
+from widemargin.solvers.sparse_columns import (
+    EVERY,
+    Columns,
+    FloatArray,
+    border,
+    find_root,
+    solve_lower,
+)
 
 #: Rounds of Newton's method for one basis; a few are the rule.
 MAX_ROUNDS = 100
@@ -90,7 +97,7 @@ class Machine:
     def factor(self) -> FloatArray:
         """Lower triangle L with ``L L' = M``, but for rounding errors."""
         scaled, scale = self._scaled()
-        return np.linalg.cholesky(scaled) / scale[:, None]
+        return find_root(scaled) / scale[:, None]
 
     @property
     def losses(self) -> FloatArray:

@@ -186,7 +186,7 @@ class Selector:
         path, stop_reason = self._grow()
         if not path:
             raise ValueError(
-                "X: no row has a positive kernel value with itself, so there is no basis vector; "
+                "kernel: no row has a positive kernel value with itself, so there is no basis vector; "
                 "check the features, or use another kernel"
             )
         n_exchanges = 0

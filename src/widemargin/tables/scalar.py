@@ -16,7 +16,7 @@ from widemargin.kernels import (
     Kernel,
     PowerMean,
 )
-from widemargin.kernels.custom import check_matrix
+from widemargin.kernels.custom import as_numbers, call_given, check_matrix
 
 #: Additive kernels by name.
 ADDITIVE: dict[str, type[Kernel]] = {
@@ -24,6 +24,8 @@ ADDITIVE: dict[str, type[Kernel]] = {
 }
 #: Numbers on which a callable kernel is checked.
 MAX_CHECKED = 64
+#: What a callable for single numbers needs.
+ARRAYS_HINT = "; k(x, y) must take arrays: use functions of NumPy, or wrap it in numpy.vectorize"
 
 
 @dataclass(frozen=True)
@@ -84,13 +86,8 @@ def _call(
 ) -> NDArray[np.float64]:
     """Values of a callable at arrays that are broadcast against each other, checked."""
     shape = np.broadcast_shapes(x.shape, y.shape)
-    try:
-        K = np.asarray(function(x, y), np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"kernel: the callable failed on arrays of shape {x.shape} and {y.shape} ({error}); "
-            "k(x, y) must take arrays: use functions of NumPy, or wrap it in numpy.vectorize"
-        ) from error
+    given = call_given("kernel", function, x, y, hint=ARRAYS_HINT)
+    K = as_numbers("kernel", given, f"shape {shape}")
     if K.shape != shape:
         raise ValueError(
             f"kernel: the callable returned an array of shape {K.shape} for arrays of shape "
