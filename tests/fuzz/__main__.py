@@ -40,7 +40,7 @@ def main():
     if args.minutes is None:
         if args.seed is None or len(targets) != 1:
             parser.error("give --minutes, or one --target and a --seed")
-        report = run_case(targets[0], args.seed)
+        report = run_case(targets[0], args.seed, lambda *note: print(*note, sep=": ", flush=True))
         print(describe(report))
         return int(report.verdict in FAILURES)
     folder = args.out or Path(tempfile.mkdtemp(prefix="widemargin-fuzz-"))

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,7 +36,7 @@ SCIKIT_LEARN = re.compile(
 )
 
 
-class Wrong(Exception):
+class Wrong(Exception):  # noqa: N818
     """An answer that an oracle contradicts; ``place`` names the oracle."""
 
     def __init__(self, place, message):
@@ -43,7 +44,7 @@ class Wrong(Exception):
         self.place = place
 
 
-class Refused(Exception):
+class Refused(Exception):  # noqa: N818
     """A clear refusal of the library, as documented."""
 
 
@@ -53,7 +54,13 @@ class Case:
 
     rng: np.random.Generator
     folder: Path
+    tell: Callable[[str, str], object] = print
     notes: dict = field(default_factory=dict)
+
+    def note(self, name, text):
+        """Describe the case, also to who watches it: a crash leaves no report."""
+        self.notes[name] = text
+        self.tell(name, text)
 
     def choose(self, *options, p=None):
         """One of the options, unchanged: NumPy would convert them to one type."""

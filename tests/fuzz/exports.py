@@ -8,6 +8,7 @@ import numpy as np
 
 from tests.export.test_c import COMPILER, DECIDE, FLAGS, FLOAT32, MAIN, near_boundary, raw_decisions
 from tests.fuzz.cases import refusable, require
+from tests.fuzz.oracles import largest_sum
 from tests.fuzz.problems import draw_data, draw_estimator, kernel_rows, needs_histograms
 from tests.reference.kernels import to_dense
 from widemargin.export import to_c
@@ -26,7 +27,7 @@ ODD_NUMBERS = np.array(
 def run(case):
     """Export a model, compile it, and compare it with the model."""
     if COMPILER is None:
-        case.notes["skipped"] = "there is no C compiler"
+        case.note("skipped", "there is no C compiler")
         return "skipped"
     model = draw_estimator(case)
     nonnegative = needs_histograms(model)
@@ -35,7 +36,7 @@ def run(case):
     data = draw_data(case, n_rows=n_rows, nonnegative=nonnegative, flawless=flawless)
     X = kernel_rows(model, data.X)
     options = {"dtype": case.choose("float32", "int16"), "libm": case.happens(0.5)}
-    case.notes["export"] = str(options)
+    case.note("export", str(options))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         refusable(model.fit, X, data.y, data.sample_weight)
@@ -86,7 +87,7 @@ def _ask(folder, rows, what):
 def _compare(model, files, X, decisions, classes):
     """Ordinary rows get the class of the model, unless a deviation within the bound changes it."""
     expected = raw_decisions(model, X)
-    limit = files.error_bound or FLOAT32 * np.abs(expected).max()
+    limit = files.error_bound or FLOAT32 * largest_sum(model, X, expected)
     near = near_boundary(expected, limit)
     differs = (model.classes_[classes] != model.predict(X)) & ~near
     text = f"{differs.sum()} of {len(X)} ordinary rows get another class"

@@ -3,6 +3,7 @@
 The fit runs in a process of its own, ``python -m tests.fuzz.interrupts SEED``.
 """
 
+import contextlib
 import signal
 import subprocess
 import sys
@@ -28,20 +29,20 @@ OLD_SHAPE, NEW_SHAPE = (300, 6), (40_000, 12)
 def run(case):
     """Start a fit, interrupt it, and read what became of the estimator."""
     seed, wait = int(case.rng.integers(2**31)), float(case.rng.uniform(0, 1.5))
-    case.notes["child"] = f"python -m tests.fuzz.interrupts {seed}, SIGINT after {wait:.3f} s"
+    case.note("child", f"python -m tests.fuzz.interrupts {seed}, SIGINT after {wait:.3f} s")
     command = [sys.executable, "-W", "ignore", "-m", "tests.fuzz.interrupts", str(seed)]
     with subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         try:
-            case.notes["estimator"] = process.stdout.readline().strip()
+            case.note("estimator", process.stdout.readline().strip())
             time.sleep(wait)
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=END_SECONDS)
         except subprocess.TimeoutExpired as error:
             process.kill()
             raise Wrong("late", f"no end within {END_SECONDS} s of Ctrl-C") from error
-    case.notes["state"] = out.strip()
+    case.note("state", out.strip())
     place = "signal" if process.returncode < 0 else "state"
     require(process.returncode == 0, place, f"exit {process.returncode}: {err[-800:]}")
     require(out.strip() in STATES, "state", f"{out!r} {err[-800:]}")
@@ -64,10 +65,8 @@ def interrupted_fit(seed):
     is_fitted = bool(rng.random() < 0.5)
     decisions = model.fit(old, old_y).decision_function(old) if is_fitted else None
     print(f"{model!r}, {'fitted before' if is_fitted else 'not fitted before'}", flush=True)
-    try:
+    with contextlib.suppress(KeyboardInterrupt):
         model.fit(new, new_y)
-    except KeyboardInterrupt:
-        pass
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     print(find_state(model, old, new, decisions))
 

@@ -25,7 +25,7 @@ STATUS = Path("/proc/self/status")
 def run(case):
     """One limit on one estimator."""
     limit = case.choose("max_time", "max_iter", "memory")
-    case.notes["limit"] = limit
+    case.note("limit", limit)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return LIMITS[limit](case)
@@ -40,14 +40,14 @@ def _draw(case, names, n_rows):
     params = {"C": case.power(-1, 3), "random_state": 0}
     if name == "DCSVC" and case.happens(0.5):
         params["stop_level"] = 2
-    case.notes["estimator"] = f"{name}({params}) on {X.shape}"
+    case.note("estimator", f"{name}({params}) on {X.shape}")
     return getattr(widemargin, name)(**params), X, y
 
 
 def _limit_time(case):
     model, X, y = _draw(case, ESTIMATORS, int(case.power(3.5, 5)))
     seconds = case.power(-1, 0.5)
-    case.notes["limit"] = f"max_time={seconds:.3f}"
+    case.note("limit", f"max_time={seconds:.3f}")
     model.set_params(max_time=seconds)
     allowed = seconds * (1 + TIME_SHARE) + TIME_SECONDS
     # The first fit may have to compile, or was disturbed; only one that is late again counts.
@@ -72,7 +72,7 @@ def _time_fit(model, X, y):
 def _limit_iterations(case):
     model, X, y = _draw(case, ESTIMATORS, int(case.power(1, 3.5)))
     most = int(case.power(0, 3))
-    case.notes["limit"] = f"max_iter={most}"
+    case.note("limit", f"max_iter={most}")
     refusable(model.set_params(max_iter=most).fit, X, y)
     made = int(np.max(model.n_iter_))
     require(made <= most, "max_iter", f"{made} iterations, {most} allowed")
@@ -85,7 +85,7 @@ def _limit_memory(case):
         return "skipped"
     model, X, y = _draw(case, WITH_MEMORY, int(case.power(4, 4.7)))
     amount = int(case.power(7, 8.5))
-    case.notes["limit"] = f"memory={amount:,}"
+    case.note("limit", f"memory={amount:,}")
     model.set_params(memory=amount, max_time=3.0)
     allowed = amount * (1 + MEMORY_SHARE) + MEMORY_BYTES
     # Compiling takes memory too.

@@ -2,9 +2,11 @@
 
 import copy
 import json
+import tempfile
 import warnings
 import zlib
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 
@@ -59,9 +61,6 @@ def _is_precomputed(model):
 
 
 def _save(model, X, y):
-    import tempfile
-    from pathlib import Path
-
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         path = Path(folder) / "model.wm"
@@ -73,7 +72,7 @@ def run(case):
     """Damage a file in some way, read it, and use what was read."""
     sound = case.choose(*sound_files())
     damage = case.choose(*DAMAGES)
-    case.notes["damage"] = damage
+    case.note("damage", damage)
     content = DAMAGES[damage](case, sound)
     path = case.folder / "model.wm"
     path.write_bytes(content)
@@ -154,7 +153,7 @@ def _rewrite_header(case, content):
     for _ in range(case.choose(1, 1, 2)):
         parent, key = places[case.rng.integers(len(places))]
         value = copy.deepcopy(case.choose(*ODD_VALUES))
-        case.notes["header"] = f"{key} = {value!r:.80}"
+        case.note("header", f"{key} = {value!r:.80}")
         parent[key] = value
     return _pack(header, area)
 
@@ -173,7 +172,7 @@ def _spoil_parameter(case, content):
     params = header["meta"]["params"]
     name = case.choose(*sorted(set(params) & set(BAD_PARAMETERS)))
     params[name] = case.choose(*BAD_PARAMETERS[name])
-    case.notes["header"] = f"{name}={params[name]!r:.80} is read"
+    case.note("header", f"{name}={params[name]!r:.80} is read")
     return _pack(header, area)
 
 
@@ -190,7 +189,7 @@ def _spoil_array(case, content):
             array[case.rng.integers(array.size)] = _odd_number(case, dtype)
     area[span] = array.tobytes()
     record["crc32"] = zlib.crc32(array.tobytes())
-    case.notes["header"] = f"array {record['name']}"
+    case.note("header", f"array {record['name']}")
     return _pack(header, area)
 
 

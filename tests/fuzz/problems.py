@@ -39,7 +39,7 @@ def draw_data(case, *, n_rows, nonnegative=False, flawless=False):
     if nonnegative:
         X = np.abs(X)
     storage = case.choose(*STORAGES) if case.happens(0.5) else "float64"
-    case.notes["data"] = f"{kind} {X.shape} {'+'.join(flaws) or 'plain'} {storage}"
+    case.note("data", f"{kind} {X.shape} {'+'.join(flaws) or 'plain'} {storage}")
     return Data(STORAGES[storage](X), _name_labels(case, labels), _draw_weights(case, len(labels)))
 
 
@@ -145,7 +145,7 @@ def draw_estimator(case, name=None):
     params = {"C": case.power(-3, 4), "random_state": 0} | PARAMETERS[name](case)
     if case.happens(0.2):
         params["class_weight"] = "balanced"
-    case.notes["estimator"] = f"{name}({', '.join(f'{k}={v!r}' for k, v in params.items())})"
+    case.note("estimator", f"{name}({', '.join(f'{k}={v!r}' for k, v in params.items())})")
     return getattr(widemargin, name)(**params)
 
 

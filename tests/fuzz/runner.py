@@ -11,7 +11,7 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import count
 from pathlib import Path
 
@@ -61,33 +61,40 @@ def _follow(process, target, errors):
     """Reports of a process, watching its time and memory."""
     lines = queue.SimpleQueue()
     threading.Thread(target=_forward, args=(process.stdout, lines), daemon=True).start()
-    seed, allowed, began = None, FIRST_SECONDS, time.monotonic()
+    seed, notes, allowed, began = None, {}, FIRST_SECONDS, time.monotonic()
     while True:
+        seconds = time.monotonic() - began
         try:
             line = lines.get(timeout=0.5)
         except queue.Empty:
-            lost = _find_excess(process, time.monotonic() - began, allowed)
-            if lost:
-                yield Report(target, seed, "hung", time.monotonic() - began, place=lost)
+            excess = _find_excess(process, seconds, allowed)
+            if excess:
+                yield Report(target, seed, "hung", seconds, notes, place=excess)
                 return
             continue
         if line is None:
             break
         told = json.loads(line)
         if "begins" in told:
-            seed, began = told["begins"], time.monotonic()
-            continue
-        yield Report(**told)
-        seed, allowed = None, CASE_SECONDS
+            seed, notes, began = told["begins"], {}, time.monotonic()
+        elif "note" in told:
+            notes |= [told["note"]]
+        else:
+            yield Report(**told)
+            seed, allowed = None, CASE_SECONDS
+    yield from _explain_end(process, errors, Report(target, seed, "crashed", seconds, notes))
+
+
+def _explain_end(process, errors, report):
+    """The report of the case during which a worker ended, if it did not end between cases."""
     code = process.wait()
     errors.seek(0)
     message = errors.read()[-3000:].decode(errors="replace")
-    if seed is None and code != 0:
-        raise RuntimeError(f"the worker of {target} ended with {code} between cases:\n{message}")
-    if seed is not None:
-        seconds = time.monotonic() - began
+    if report.seed is not None:
         name = signal.Signals(-code).name if code < 0 else f"exit {code}"
-        yield Report(target, seed, "crashed", seconds, error=name, message=message)
+        yield replace(report, error=name, message=message)
+    elif code != 0:
+        raise RuntimeError(f"a worker ended with {code} between cases:\n{message}")
 
 
 def _forward(stream, lines):

@@ -49,12 +49,12 @@ class Report:
         return self.target, self.verdict, self.error, self.place
 
 
-def run_case(target, seed):
-    """Run one case, which target and seed determine."""
+def run_case(target, seed, tell):
+    """Run one case, which target and seed determine; ``tell`` hears its notes at once."""
     began = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="widemargin-fuzz-") as folder:
         rng = np.random.default_rng([zlib.crc32(target.encode()), seed])
-        case = Case(rng, Path(folder))
+        case = Case(rng, Path(folder), tell)
         told = {}
         try:
             verdict = TARGETS[target](case)
@@ -88,9 +88,13 @@ def work(target, seeds, seconds):
     # Whatever else writes to standard output must not garble the lines.
     with os.fdopen(os.dup(sys.stdout.fileno()), "w") as lines:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+        def say(told):
+            print(json.dumps(told), file=lines, flush=True)
+
         deadline = time.monotonic() + seconds
         for seed in seeds:
             if time.monotonic() >= deadline:
                 return
-            print(json.dumps({"begins": seed}), file=lines, flush=True)
-            print(json.dumps(asdict(run_case(target, seed))), file=lines, flush=True)
+            say({"begins": seed})
+            say(asdict(run_case(target, seed, lambda name, text: say({"note": [name, text]}))))
