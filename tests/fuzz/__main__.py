@@ -19,12 +19,13 @@ def make_parser():
     """Options of the command."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--target", choices=TARGETS, action="append", help="default: all")
-    parser.add_argument("--seed", type=int, help="the case to repeat; with --minutes, the first")
+    parser.add_argument(
+        "--seed", type=int, nargs="+", help="cases to repeat; with --minutes, the first of many"
+    )
     parser.add_argument("--minutes", type=float, help="how long to run")
     parser.add_argument("--jobs", type=int, default=1, help="workers at a time")
     parser.add_argument("--out", type=Path, help="folder for findings.jsonl; default: a new one")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--cases", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--seconds", type=float, help=argparse.SUPPRESS)
     return parser
 
@@ -34,18 +35,16 @@ def main():
     parser = make_parser()
     args = parser.parse_args()
     targets = args.target or list(TARGETS)
+    if args.minutes is None and (args.seed is None or len(targets) != 1):
+        parser.error("give --minutes, or one --target and a --seed")
     if args.worker:
-        work(targets[0], range(args.seed, args.seed + args.cases), args.seconds)
+        work(targets[0], args.seed, args.seconds)
         return 0
     if args.minutes is None:
-        if args.seed is None or len(targets) != 1:
-            parser.error("give --minutes, or one --target and a --seed")
-        report = run_case(targets[0], args.seed, lambda *note: print(*note, sep=": ", flush=True))
-        print(describe(report))
-        return int(report.verdict in FAILURES)
+        return repeat(targets[0], args.seed)
     folder = args.out or Path(tempfile.mkdtemp(prefix="widemargin-fuzz-"))
     folder.mkdir(parents=True, exist_ok=True)
-    first = random.SystemRandom().randrange(10**9) if args.seed is None else args.seed
+    first = args.seed[0] if args.seed else random.SystemRandom().randrange(10**9)
     print(f"first seed {first}, findings in {folder}", flush=True)
     run = Run(targets, args.minutes, args.jobs, first, folder)
     run.run()
@@ -53,6 +52,16 @@ def main():
         print(f"{len(seeds):5} x {' '.join(key)}: seeds {', '.join(map(str, seeds[:5]))}")
     print(format_table(run.counts))
     return int(run.failed)
+
+
+def repeat(target, seeds):
+    """Run cases in this process, where a debugger can watch; returns the exit status."""
+    verdicts = []
+    for seed in seeds:
+        report = run_case(target, seed, lambda *note: print(*note, sep=": ", flush=True))
+        print(describe(report))
+        verdicts.append(report.verdict)
+    return int(any(verdict in FAILURES for verdict in verdicts))
 
 
 if __name__ == "__main__":

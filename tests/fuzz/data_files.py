@@ -148,11 +148,8 @@ def _write_npz(case, X, y):
 def _write_foreign(case, X, y):
     """Files of other programs under a familiar name."""
     content = case.choose(b"PAR1\x15\x04" + bytes(40), b"PK\x03\x04", b"\x1f\x8b\x08", b"", b"\n\n")
-    return (
-        case.choose("data.csv", "data.svm", "data.npz", "data.svm.gz", "data.parquet"),
-        content,
-        False,
-    )
+    names = ("data.csv", "data.svm", "data.npz", "data.svm.gz", "data.parquet")
+    return case.choose(*names), content
 
 
 FORMATS = {

@@ -15,6 +15,7 @@ HISTOGRAM_KERNELS = (
     "chi2", "exp_chi2", "intersection", "hellinger", "jensen_shannon", "power_mean",
 )  # fmt: skip
 STANDARD_KERNELS = ("rbf", "linear", "poly", "sigmoid")
+GAMMA_SHARES = [0.4, 0.15, 0.2, 0.2, 0.05]
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,9 @@ def _draw_kernel(case, *, precomputed=False):
         kernel = "precomputed"
     return {
         "kernel": kernel,
-        "gamma": case.choose("scale", "scale", "auto", case.power(-3, 2), 0.0),
+        "gamma": case.choose(
+            "scale", "auto", case.power(-3, 2), case.power(-1, 2), 0.0, p=GAMMA_SHARES
+        ),
         "degree": case.choose(0, 1, 2, 3, 4),
         "coef0": case.choose(0.0, 0.0, 1.0, -0.5),
     }

@@ -3,6 +3,7 @@
 import json
 import os
 import queue
+import re
 import signal
 import subprocess
 import sys
@@ -19,32 +20,33 @@ from tests.fuzz.worker import FAILURES, TARGETS, VERDICTS, Report
 
 ROOT = Path(__file__).parents[2]
 #: Seconds that a case may take; the first of a worker may have to compile.
-CASE_SECONDS, FIRST_SECONDS = 60.0, 300.0
+CASE_SECONDS, FIRST_SECONDS = 30.0, 300.0
 #: Memory of a worker beyond which it is stopped.
 MOST_BYTES = 4 * 2**30
+#: A function of the library in a traceback of faulthandler.
+OWN_FRAME = re.compile(r'File ".*widemargin/.*?(\w+\.py)", line \d+ in (\w+)')
 #: Cases and seconds after which a worker is replaced.
 BATCH_CASES, BATCH_SECONDS = 500, 60.0
 
 
-def run_batch(target, first, n_cases, seconds):
-    """Reports of consecutive cases; a worker that is lost is replaced and goes on with the next."""
+def run_batch(target, seeds, seconds, case_seconds=CASE_SECONDS):
+    """Reports of cases; a worker that is lost is replaced and goes on with the next seed."""
     deadline = time.monotonic() + seconds
-    seed, last = first, first + n_cases
-    while seed < last and time.monotonic() < deadline:
-        done = []
-        for report in _run_worker(target, seed, last - seed, deadline - time.monotonic()):
-            done.append(report)
+    left = list(seeds)
+    while left and time.monotonic() < deadline:
+        n_before = len(left)
+        for report in _run_worker(target, left, deadline - time.monotonic(), case_seconds):
+            left = left[left.index(report.seed) + 1 :]
             yield report
-        if not done:
+        if len(left) == n_before:
             return
-        seed = done[-1].seed + 1
 
 
-def _run_worker(target, first, n_cases, seconds):
+def _run_worker(target, seeds, seconds, case_seconds):
     """Reports of one worker, the last of which may be that it crashed or had to be stopped."""
     command = [
-        sys.executable, "-m", "tests.fuzz", "--worker", "--target", target, "--seed", str(first),
-        "--cases", str(n_cases), "--seconds", str(seconds),
+        sys.executable, "-m", "tests.fuzz", "--worker", "--target", target,
+        "--seconds", str(seconds), "--seed", *map(str, seeds),
     ]  # fmt: skip
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
@@ -52,12 +54,12 @@ def _run_worker(target, first, n_cases, seconds):
             start_new_session=True,
         )  # fmt: skip
         try:
-            yield from _follow(process, target, errors)
+            yield from _follow(process, target, errors, case_seconds)
         finally:
             _stop(process)
 
 
-def _follow(process, target, errors):
+def _follow(process, target, errors, case_seconds):
     """Reports of a process, watching its time and memory."""
     lines = queue.SimpleQueue()
     threading.Thread(target=_forward, args=(process.stdout, lines), daemon=True).start()
@@ -81,7 +83,7 @@ def _follow(process, target, errors):
             notes |= [told["note"]]
         else:
             yield Report(**told)
-            seed, allowed = None, CASE_SECONDS
+            seed, allowed = None, case_seconds
     yield from _explain_end(process, errors, Report(target, seed, "crashed", seconds, notes))
 
 
@@ -89,10 +91,14 @@ def _explain_end(process, errors, report):
     """The report of the case during which a worker ended, if it did not end between cases."""
     code = process.wait()
     errors.seek(0)
-    message = errors.read()[-3000:].decode(errors="replace")
+    text = errors.read().decode(errors="replace")
+    # Where faulthandler begins; it ends with a list of all modules.
+    message = text[max(text.find("Fatal Python error"), 0) :][:3000]
     if report.seed is not None:
         name = signal.Signals(-code).name if code < 0 else f"exit {code}"
-        yield replace(report, error=name, message=message)
+        frame = OWN_FRAME.search(message)
+        place = f"{frame[1]}:{frame[2]}" if frame else ""
+        yield replace(report, error=name, place=place, message=message)
     elif code != 0:
         raise RuntimeError(f"a worker ended with {code} between cases:\n{message}")
 
@@ -149,8 +155,9 @@ class Run:
                 # Counted in advance, so that another job takes another target.
                 self._spent[target] += BATCH_SECONDS
                 first = next(self._firsts[target])
+                seeds = range(first, first + BATCH_CASES)
             began = time.monotonic()
-            for report in run_batch(target, first, BATCH_CASES, min(BATCH_SECONDS, left)):
+            for report in run_batch(target, seeds, min(BATCH_SECONDS, left)):
                 self._take(report)
             with self._lock:
                 self._spent[target] += time.monotonic() - began - BATCH_SECONDS
