@@ -70,6 +70,8 @@ def _follow(process, target, errors, case_seconds):
             line = lines.get(timeout=0.5)
         except queue.Empty:
             excess = _find_excess(process, seconds, allowed)
+            if excess and seed is None:
+                raise RuntimeError(f"a worker of {target} does not begin: {excess}") from None
             if excess:
                 yield Report(target, seed, "hung", seconds, notes, place=excess)
                 return
