@@ -13,18 +13,16 @@ import os
 import re
 import struct
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from secrets import token_hex
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from widemargin import __version__
+from widemargin.output_files import replace_file
 
 FORMAT_VERSION = 1
 MAGIC = b"widemargin-model\n"
@@ -131,22 +129,6 @@ def read_model_file(path: str | os.PathLike[str]) -> ModelFile:
             return _read_stream(stream, os.fstat(stream.fileno()).st_size)
         except ModelFileError as error:
             raise ModelFileError(f"cannot read {os.fspath(path)!r}: {error}") from error
-
-
-@contextmanager
-def replace_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Yield a temporary file that takes the place of `path` if the block succeeds."""
-    target = Path(path).resolve()
-    temporary = target.with_name(f".widemargin-{token_hex(8)}.tmp")
-    try:
-        # Not tempfile: its files are private to the owner, a model should follow the umask.
-        with temporary.open("xb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def sort_csr(matrix: Any) -> csr_matrix:
