@@ -21,7 +21,7 @@ LAYERS = [
     ["progress"],
     ["models"],
     ["estimators"],
-    ["baselines", "data_files", "demo", "export", "plotting"],
+    ["baselines", "csv_text", "data_files", "demo", "export", "model_summary", "plotting"],
     ["cli"],
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
