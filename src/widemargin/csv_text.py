@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from collections import Counter
 from contextlib import suppress
 from itertools import islice
 from math import isfinite
@@ -17,6 +18,7 @@ DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t"}
 _SAMPLED_ROWS = 200
 _HEAD_CHARACTERS = 2**22
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?[0-9]*,[0-9]+([eE][-+]?[0-9]+)?\s*")
+_CUT_DECIMAL = re.compile(r"[0-9]+[;\t]")
 _INTEGER = re.compile(r"\s*[-+]?[0-9]{1,18}\s*")
 
 
@@ -113,22 +115,19 @@ def _read_rows(text: str, delimiter: str, name: str, n_rows: int | None = None) 
 def _find_delimiter(text: str, name: str, label: str | None, n_features: int | None) -> str:
     """The only separator by which the first rows are numbers; else the most likely one."""
     head = _take_head(text)
-    even = {}
+    sampled = {}
     for delimiter in DELIMITERS.values():
         # By a wrong separator a row may not be readable at all.
         with suppress(ValueError):
-            rows = _read_rows(head, delimiter, name, _SAMPLED_ROWS)
-            if rows.width > 1 and _is_even(rows):
-                even[delimiter] = rows
-    good = [d for d, rows in even.items() if _is_table(rows, d, label, n_features)]
-    if len(good) > 1:
-        options = " or ".join(f"--delimiter {word}" for word, d in DELIMITERS.items() if d in good)
+            sampled[delimiter] = _read_rows(head, delimiter, name, _SAMPLED_ROWS)
+    good = [d for d, rows in sampled.items() if _is_table(rows, d, label, n_features)]
+    if len(good) > 1 or (good == [","] and _cuts_decimals(sampled[","], label)):
         raise ValueError(
-            f"{name}, line {even[good[0]].lines[0]}: the fields can be separated in more than one "
-            f"way; say which with {options}"
+            f"{name}, line {sampled[good[0]].lines[0]}: the fields can be separated in more than one "
+            f"way; say which with --delimiter {', '.join(DELIMITERS)}"
         )
     # Where no separator gives numbers, the error about the first field that is none tells more.
-    return next(iter([*good, *even, *DELIMITERS.values()]))
+    return good[0] if good else max(sampled, key=lambda d: _evenness(sampled[d]), default=",")
 
 
 def _take_head(text: str) -> str:
@@ -137,24 +136,30 @@ def _take_head(text: str) -> str:
     return text if len(text) <= _HEAD_CHARACTERS or end < 0 else text[: end + 1]
 
 
-def _is_even(rows: _Rows) -> bool:
-    widths = {len(row) for row in rows.fields}
-    return len(widths) == 1 and (rows.header is None or len(rows.header) in widths)
+def _evenness(rows: _Rows) -> float:
+    """Share of the rows that have the commonest number of fields; zero if that is one."""
+    width, count = Counter(map(len, rows.fields)).most_common(1)[0] if rows.fields else (1, 0)
+    return count / len(rows.fields) if width > 1 else 0.0
 
 
 def _is_table(rows: _Rows, delimiter: str, label: str | None, n_features: int | None) -> bool:
-    """Whether all columns but that of the labels are numbers."""
-    if label is None and n_features == rows.width:
-        at = None
-    else:
-        at = _find_column(label, rows)
-        if at is None:
-            return False
-    return all(
-        _parse_number(row[column], delimiter) is not None
-        for row in rows.fields
-        for column in _features(rows, at)
-    )
+    """Whether all rows have several fields, and all columns but that of the labels are numbers."""
+    if _evenness(rows) < 1.0 or (rows.header is not None and len(rows.header) != rows.width):
+        return False
+    has_labels = label is not None or n_features != rows.width
+    at = _find_column(label, rows) if has_labels else None
+    if has_labels and at is None:
+        return False
+    columns = _features(rows, at)
+    numbers = (_parse_number(row[column], delimiter) for row in rows.fields for column in columns)
+    return None not in numbers
+
+
+def _cuts_decimals(rows: _Rows, label: str | None) -> bool:
+    """Whether labels begin like the second half of a decimal, in rows such as ``1,5;0``."""
+    at = _find_column(label, rows)
+    n_cut = sum(1 for row in rows.fields if at is not None and _CUT_DECIMAL.match(row[at]))
+    return 2 * n_cut >= len(rows.fields)
 
 
 def _features(rows: _Rows, at: int | None) -> list[int]:
@@ -245,6 +250,8 @@ def _explain_field(rows: _Rows, at: int | None, delimiter: str, name: str) -> Va
         problem = "is not a finite number; fill it in or remove the row"
     elif _DECIMAL_COMMA.fullmatch(text):
         problem = "has a comma; write decimals with a point, and do not separate thousands"
+    elif any(separator in text for separator in DELIMITERS.values()):
+        problem = "is not a number; say with --delimiter how fields are separated"
     else:
         problem = "is not a number; encode categories as numbers first"
     where = column if rows.header is None else repr(rows.header[column])

@@ -88,8 +88,12 @@ UNREADABLE = {
     "short header": ("d.csv", b"a,y\n1,2,0\n1,2,1\n", "header has 2"),
     "one column": ("d.csv", b"y\n0\n1\n", "line 2: there is only one column"),
     "spaces": ("d.csv", b"a b y\n1 2 0\n1 2 1\n", "line 2: there is only one column"),
-    "two ways": ("d.csv", b"1,5;0\n2,5;1\n", "--delimiter comma or --delimiter semicolon"),
+    "two ways": ("d.csv", b"1,5;0\n2,5;1\n", "line 1: the fields can be separated in more"),
+    "two ways, one row short": ("d.csv", b"1,5;0\n2,5;1\n3,5\n", "say which with --delimiter"),
+    "uneven by semicolons": ("d.csv", b"a;b;y\n1;2;0\n1;2;0\n1;1\n", "line 4: 2 fields instead"),
+    "uneven by tabs": ("d.tsv", b"1\t2\t0\n1\t2\t0\n1\t1\n", "line 3: 2 fields instead of 3"),
     "commas and points": ("d.csv", b"1,5;2;0\n2.5;3;1\n", "line 2: '2.5' has a point"),
+    "wrong separator": ("d.csv", b"1,5;2,5;0\n2,5;1,5\n", "'5;2' in column 1 is not a number; say"),
     "thousands": ("d.csv", b'"1,234",2,0\n"5,678",2,1\n', "line 1: '1,234' in column 0 has a comma"),
 }  # fmt: skip
 
