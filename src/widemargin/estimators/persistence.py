@@ -32,7 +32,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     model : estimator
         A fitted estimator of this library. Callable kernels cannot be saved.
     path : path-like
-        Where to write; an existing file is replaced once the new one is complete.
+        Where to write; an existing file is replaced once the new one is complete. A target that is
+        not a regular file raises `FileExistsError`.
     """
     kind = type(model).__name__
     if SAVEABLE.get(kind) is not type(model):
