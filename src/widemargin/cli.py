@@ -8,8 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from widemargin import __version__
+from widemargin.csv_text import DELIMITERS
+from widemargin.data_files import FORMATS, Table, read_table
+from widemargin.model_summary import format_model
+from widemargin.output_files import check_output, replace_file
 
 #: Parameters of the estimator that the command line offers, with their type.
 _NUMBERS: dict[str, type] = {
@@ -24,7 +29,14 @@ _ESTIMATORS = (
     "KernelSVC", "DCSVC", "AdditiveSVC", "IntersectionSVC", "PowerMeanSVC", "LRSVC", "ProjectedSVC",
 )  # fmt: skip
 #: Options that are no parameters of estimators.
-_OTHERS = {"file", "output", "label", "libsvm", "estimator", "quiet", "run"}
+_OTHERS = {
+    "file", "output", "label", "format", "delimiter", "libsvm", "estimator", "quiet", "run",
+}  # fmt: skip
+_FILE_HELP = (
+    "FILE is CSV (.csv, .tsv), arrays (.npz) or else svmlight/LIBSVM text; text may be compressed "
+    "(.gz, .bz2). FILE may be - for standard input, which is svmlight text if it has index:value "
+    "pairs and else CSV; --format says so where that cannot be told."
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -33,8 +45,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     warnings.showwarning = _show_warning
     try:
         return int(args.run(args) or 0)
-    except (OSError, ValueError, TypeError, LookupError, ImportError) as error:
-        print(f"widemargin: {error}", file=sys.stderr)
+    except (OSError, ValueError, TypeError, LookupError, ImportError, MemoryError) as error:
+        message = " ".join(str(error).split()) or type(error).__name__
+        print(f"widemargin: {message}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("widemargin: interrupted", file=sys.stderr)
@@ -77,11 +90,12 @@ def _add_demo(commands: Any) -> None:
 def _add_train(commands: Any) -> None:
     train = commands.add_parser(
         "train", help="fit a classifier to a file", description=
-        "Fit a classifier to FILE (svmlight/LIBSVM text, .csv, .tsv or .npz) and write a model file.",
+        f"Fit a classifier to FILE and write a model file. {_FILE_HELP}",
     )  # fmt: skip
     train.add_argument("file", metavar="FILE", type=Path)
     train.add_argument("-o", "--output", metavar="MODEL", type=Path, required=True)
     train.add_argument("--label", help="CSV column with the labels: name or number; default: last")
+    _add_file_options(train)
     train.add_argument(
         "--libsvm", action="store_true", help="write LIBSVM's text format instead of our own"
     )
@@ -130,7 +144,11 @@ def _flags(name: str) -> list[str]:
 
 
 def _add_predict(commands: Any) -> None:
-    predict = commands.add_parser("predict", help="predict the rows of a file with a model")
+    predict = commands.add_parser(
+        "predict", help="predict the rows of a file with a model", description=
+        "Predict the rows of FILE with MODEL. The accuracy goes to standard error if FILE has labels. "
+        f"{_FILE_HELP}",
+    )  # fmt: skip
     predict.add_argument("model", metavar="MODEL", type=Path)
     predict.add_argument("file", metavar="FILE", type=Path)
     predict.add_argument(
@@ -138,9 +156,31 @@ def _add_predict(commands: Any) -> None:
     )
     predict.add_argument("--label", help="CSV column with the labels, to be left out")
     predict.add_argument(
+        "--ignore-labels", action="store_true", help="do not compare with the labels of FILE"
+    )
+    _add_file_options(predict)
+    predict.add_argument(
         "--decision", action="store_true", help="write decision values instead of labels"
     )
     predict.set_defaults(run=_run_predict)
+
+
+def _add_file_options(command: Any) -> None:
+    """How to read the data."""
+    command.add_argument(
+        "--format", choices=FORMATS, default="auto", help="default: by name, or content of -"
+    )
+    command.add_argument(
+        "--delimiter", choices=tuple(DELIMITERS), default=None,
+        help="separator of CSV fields; default: found from the data",
+    )  # fmt: skip
+
+
+def _read_file(args: argparse.Namespace, n_features: int | None = None) -> Table:
+    delimiter = None if args.delimiter is None else DELIMITERS[args.delimiter]
+    return read_table(
+        args.file, label=args.label, n_features=n_features, form=args.format, delimiter=delimiter
+    )
 
 
 def _add_info(commands: Any) -> None:
@@ -191,9 +231,10 @@ def _run_demo(args: argparse.Namespace) -> None:
 
 def _run_train(args: argparse.Namespace) -> None:
     import widemargin
-    from widemargin.data_files import read_table
+    from widemargin.estimators.libsvm_files import check_libsvm
 
     estimator = getattr(widemargin, args.estimator)
+    check_output(args.output)
     names = set(estimator().get_params(deep=False))
     given = {k: v for k, v in vars(args).items() if k not in _OTHERS and v is not None}
     foreign = sorted(set(given) - names)
@@ -207,10 +248,13 @@ def _run_train(args: argparse.Namespace) -> None:
         )
     if args.libsvm and args.estimator != "KernelSVC":
         raise ValueError("--libsvm: only a KernelSVC can be written as a model of LIBSVM")
-    table = read_table(args.file, label=args.label)
+    table = _read_file(args)
     if table.y is None:
         raise ValueError(f"{args.file}: the file has no labels to learn from")
     model = estimator(**given, verbose=0 if args.quiet else 1)
+    if args.libsvm:
+        classes = np.unique(table.y)
+        check_libsvm(model.kernel, model.multi_class == "ovo" or len(classes) == 2, classes)
     model.fit(_name_columns(table.X, table.feature_names), table.y)
     if args.libsvm:
         model.to_libsvm(args.output)
@@ -222,21 +266,66 @@ def _run_train(args: argparse.Namespace) -> None:
 
 
 def _run_predict(args: argparse.Namespace) -> None:
-    from widemargin.data_files import read_table
-
+    if args.output is not None:
+        check_output(args.output)
     model = _load_model(args.model)
-    width = None if args.label is not None else model.n_features_in_
-    table = read_table(args.file, label=args.label, n_features=width)
+    table = _read_file(args, model.n_features_in_)
+    labels = None
+    if table.y is not None and not (args.decision or args.ignore_labels):
+        labels = _match_labels(table.y, model.classes_, args.file)
     X = _name_columns(table.X, table.feature_names)
     answers = model.decision_function(X) if args.decision else model.predict(X)
     lines = "".join(_format_answer(answer) + "\n" for answer in answers)
     if args.output is None:
         sys.stdout.write(lines)
     else:
-        args.output.write_text(lines, encoding="utf-8")
-    if table.y is not None and not args.decision:
-        right = int(np.count_nonzero(answers.astype(str) == table.y.astype(str)))
-        print(f"accuracy {right / len(answers):.4%} ({right:,}/{len(answers):,})", file=sys.stderr)
+        with replace_file(args.output) as stream:
+            stream.write(lines.encode())
+    if labels is not None:
+        print(_describe_accuracy(answers, labels, model.classes_, args.file), file=sys.stderr)
+
+
+def _match_labels(labels: NDArray[Any], classes: NDArray[Any], file: Path) -> NDArray[Any]:
+    """Labels of a file as a model has them, where one of the two has texts and the other numbers."""
+    same_type = (labels.dtype.kind == "U") == (classes.dtype.kind == "U")
+    values, positions = np.unique(labels, return_inverse=True)
+    if same_type and np.isin(values, classes).any():
+        return labels
+    by_key = {_label_key(label): label for label in classes}
+    matched = [by_key.get(_label_key(value)) for value in values]
+    if any(label is not None for label in matched):
+        return np.array(matched, dtype=object)[positions]
+    if not same_type:
+        raise ValueError(
+            f"{file}: its labels ({_list_labels(values)}) are not of the type of the model's classes "
+            f"({_list_labels(classes)}); say with --label where the labels are, or give "
+            "--ignore-labels"
+        )
+    return labels
+
+
+def _label_key(label: Any) -> float | str:
+    """The same for 1, 1.0 and '1', which are one label in files of different formats."""
+    try:
+        return float(str(label))
+    except ValueError:
+        return str(label)
+
+
+def _describe_accuracy(
+    answers: NDArray[Any], labels: NDArray[Any], classes: NDArray[Any], file: Path
+) -> str:
+    right = int(np.count_nonzero(answers == labels))
+    if not right and set(classes.tolist()).isdisjoint(labels.tolist()):
+        return (
+            f"no accuracy: none of the labels of {file} ({_list_labels(np.unique(labels))}) is a "
+            f"class of the model ({_list_labels(classes)})"
+        )
+    return f"accuracy {right / len(answers):.4%} ({right:,}/{len(answers):,})"
+
+
+def _list_labels(labels: NDArray[Any]) -> str:
+    return ", ".join(repr(label) for label in labels[:3].tolist()) + (", ..." * (len(labels) > 3))
 
 
 def _run_info(args: argparse.Namespace) -> None:
@@ -250,7 +339,8 @@ def _run_export(args: argparse.Namespace) -> None:
     if args.output.suffix == ".c":
         to_c(model, args.output, dtype=args.dtype, libm=args.libm, input_range=args.input_range)
     elif args.output.suffix == ".onnx":
-        args.output.write_bytes(to_onnx(model, dtype=args.dtype).SerializeToString())
+        with replace_file(args.output) as stream:
+            stream.write(to_onnx(model, dtype=args.dtype).SerializeToString())
         print(f"written to {args.output}")
     else:
         raise ValueError(f"--output: {args.output} must end in .c or .onnx")
@@ -285,112 +375,6 @@ def _format_answer(answer: Any) -> str:
     if isinstance(answer, np.ndarray):
         return " ".join(f"{value:.9g}" for value in answer)
     return f"{answer:.9g}" if isinstance(answer, np.floating) else str(answer)
-
-
-def format_model(model: Any) -> str:
-    """Readable summary of a fitted classifier."""
-    classes = ", ".join(map(str, model.classes_[:10])) + (
-        " ..." if len(model.classes_) > 10 else ""
-    )
-    rows = {
-        "model": type(model).__name__,
-        "kernel": _describe_kernel(model),
-        "C": f"{model.C:g}",
-        "classes": f"{len(model.classes_)}: {classes}",
-        "features": f"{model.n_features_in_:,}",
-        **_own_rows(model),
-        "stopped": model.stop_reason_,
-    }
-    if hasattr(model, "levels_"):
-        rows["level"] = f"{model.level_} ({_clusters(model)})"
-    width = max(map(len, rows))
-    lines = [f"{name.ljust(width)}  {value}" for name, value in rows.items()]
-    return "\n".join([*lines, *_level_table(model)])
-
-
-def _describe_kernel(model: Any) -> str:
-    if not hasattr(model, "kernel_"):
-        kernel = getattr(model, "kernel", "intersection")
-        return "power_mean" if kernel is None else str(kernel)
-    params = ", ".join(f"{k}={v:g}" for k, v in model.kernel_.params().items())
-    return f"{model.kernel_.name} ({params})" if params else str(model.kernel_.name)
-
-
-def _own_rows(model: Any) -> dict[str, str]:
-    """What one kind of model has and others have not."""
-    if hasattr(model, "support_"):
-        return _exact_rows(model)
-    return _basis_rows(model) if hasattr(model, "basis_indices_") else _linear_rows(model)
-
-
-def _basis_rows(model: Any) -> dict[str, str]:
-    return {
-        "basis vectors": f"{len(model.basis_indices_):,} "
-        f"({_per_class(np.atleast_1d(model.n_basis_))})",
-        "objective": _summed(model.objective_),
-        "changes of basis": f"{model.n_iter_:,}",
-    }
-
-
-def _exact_rows(model: Any) -> dict[str, str]:
-    return {
-        "support vectors": f"{len(model.support_):,} ({_per_class(model.n_support_)})",
-        "objective": _summed(model.objective_),
-        "duality gap": _summed(model.duality_gap_),
-        "pair moves": f"{int(np.sum(model.n_iter_)):,}",
-    }
-
-
-def _linear_rows(model: Any) -> dict[str, str]:
-    rows = {"passes": f"{int(np.max(model.n_iter_)):,}"}
-    if hasattr(model, "rank_"):
-        rows["numbers a value"] = f"{model.rank_}" if model.rank_ else "one for each bin"
-    if hasattr(model, "anchors_"):
-        rows["anchors"] = f"{model.anchors_.shape[0]:,}"
-    return rows
-
-
-def _clusters(model: Any) -> str:
-    n_clusters = len(model.cluster_intercepts_)
-    return "the whole problem" if model.level_ == 0 else f"{n_clusters:,} clusters, {model.combine}"
-
-
-def _level_table(model: Any) -> list[str]:
-    """What happened at each level, if there are any."""
-    records = getattr(model, "levels_", [])
-    if not records:
-        return []
-    head = [
-        "level",
-        "clusters",
-        "largest",
-        "support vectors",
-        "objective",
-        "cluster (s)",
-        "solve (s)",
-    ]
-    body = [
-        [
-            f"{r.level}", f"{r.n_clusters:,}", f"{r.largest_cluster:,}", f"{r.n_support:,}",
-            f"{r.objective:.6g}", f"{r.clustering_seconds:.2f}", f"{r.solving_seconds:.2f}",
-        ]
-        for r in records
-    ]  # fmt: skip
-    widths = [max(len(row[i]) for row in [head, *body]) for i in range(len(head))]
-    return [
-        "",
-        *("  ".join(c.rjust(w) for c, w in zip(row, widths, strict=True)) for row in [head, *body]),
-    ]
-
-
-def _per_class(counts: Any) -> str:
-    shown = ", ".join(f"{count:,}" for count in counts[:10])
-    return f"{shown} ..." if len(counts) > 10 else shown
-
-
-def _summed(values: Any) -> str:
-    several = f" (sum over {np.size(values)} problems)" if np.size(values) > 1 else ""
-    return f"{float(np.sum(values)):.6g}{several}"
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ import zipfile
 import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
+from tokenize import TokenError
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, Union
 
 import numpy as np
@@ -48,8 +49,11 @@ _KNOWN_KEYS = frozenset(
 )
 # What numpy and zipfile raise on a truncated, altered or foreign file; OSError comes from a bad
 # offset inside the archive (the file is already open by then), RuntimeError from encryption or
-# an unknown compression.
-_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError)
+# an unknown compression, TokenError and OverflowError from the header of an array.
+_DAMAGE = (
+    zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError, TokenError,
+    OverflowError,
+)  # fmt: skip
 
 _SPLIT_SEED = 0
 _SPLIT_STRIDE = 5

@@ -2,7 +2,7 @@
 
 import os
 import re
-from math import prod
+from math import inf, prod
 from numbers import Integral
 from pathlib import Path
 
@@ -45,11 +45,11 @@ def parse_bytes(memory: int | str, name: str = "memory") -> int:
     if isinstance(memory, str):
         match = _AMOUNT.fullmatch(memory)
         if match and match[2].lower() in _UNITS:
-            amount = int(float(match[1]) * _UNITS[match[2].lower()])
-            if amount > 0:
-                return amount
+            amount = float(match[1]) * _UNITS[match[2].lower()]
+            if 1 <= amount < inf:
+                return int(amount)
     raise ValueError(
-        f"{name}: {memory!r} is not an amount; give bytes as a positive integer, text such as "
+        f"{name}: {memory!r:.80} is not an amount; give bytes as a positive integer, text such as "
         "'500 MB' or '2 GiB', or 'auto'"
     )
 

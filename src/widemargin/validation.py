@@ -21,6 +21,8 @@ from widemargin.problem import Problem
 CHECKED_ROWS = 8192
 #: Columns that an error names.
 SHOWN_COLUMNS = 5
+#: Largest number that float64 holds.
+LARGEST = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True)
@@ -311,7 +313,7 @@ def resolve_gamma(gamma: Any, problem: Problem) -> float:
                     "features, for example with sklearn.preprocessing.StandardScaler"
                 )
             return _invert_variance(n_features * variance) if variance > 0 else 1.0
-    elif isinstance(gamma, Real) and not isinstance(gamma, bool) and 0 <= float(gamma) < np.inf:
+    elif is_finite_number(gamma) and gamma >= 0:
         return float(gamma)
     raise ValueError(
         f"gamma: {gamma!r} is not allowed; give 'scale', 'auto' or a number that is not negative"
@@ -379,11 +381,18 @@ def draw_seed(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
+def is_finite_number(value: Any) -> bool:
+    """Whether a value is a number that float64 can hold."""
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    # Not isfinite, which raises OverflowError for integers beyond float64.
+    return is_number and bool(abs(value) <= LARGEST)
+
+
 def check_number(name: str, value: Any, *, above: float = -np.inf, optional: bool = False) -> None:
     """Refuse anything but a finite number greater than ``above``."""
     if optional and value is None:
         return
-    if not isinstance(value, Real) or isinstance(value, bool) or not isfinite(value):
+    if not is_finite_number(value):
         raise ValueError(f"{name}: {value!r} is not a finite number")
     if value <= above:
         raise ValueError(f"{name}: must be greater than {above:g}, got {value!r}")

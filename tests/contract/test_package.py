@@ -13,7 +13,7 @@ SOURCE = Path(widemargin.__file__).parent
 
 #: Each layer may import from itself and from those before it.
 LAYERS = [
-    ["__init__", "parallel", "memory"],
+    ["__init__", "parallel", "memory", "output_files"],
     ["kernels"],
     ["problem", "tables"],
     ["validation", "datasets"],
@@ -21,7 +21,7 @@ LAYERS = [
     ["progress"],
     ["models"],
     ["estimators"],
-    ["baselines", "data_files", "demo", "export", "plotting"],
+    ["baselines", "csv_text", "data_files", "demo", "export", "model_summary", "plotting"],
     ["cli"],
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

@@ -20,18 +20,20 @@ from widemargin.estimators.state import (
     State,
     build_estimator,
     build_kernel,
-    check_classes,
+    get_classes,
     kernel_meta,
     own_params,
     plain_value,
+    require_vectors,
     restore_features,
     storable_labels,
 )
 from widemargin.models.additive import BinEncoder, BinModel, LogEncoder, TableModel
-from widemargin.models.io import ModelFileError, pack_csr, require, unpack_csr
+from widemargin.models.io import ModelFileError, pack_csr, require, require_finite, unpack_csr
 from widemargin.models.regression import RegressionModel
 from widemargin.solvers.additive import STOP_REASONS
 from widemargin.tables.quantiser import SPACINGS, Quantiser
+from widemargin.validation import is_finite_number
 
 #: Numbers that some classifiers keep beside their model.
 _NUMBERS = ("rank_", "left_out_", "unit_", "n_seen_", "t_", "violation_")
@@ -93,16 +95,16 @@ def import_linear(
     """Rebuild a fitted estimator, checking that all parts fit together."""
     entries = {"params", "n_features", "stop_reason", "numbers"}
     require(entries <= set(meta) and isinstance(meta["numbers"], dict), "entries are missing")
-    model = build_estimator(cls, meta["params"])
+    classes = get_classes(arrays)
+    model = build_estimator(cls, meta["params"], classes)
     d = meta["n_features"]
     require(type(d) is int and d > 0, "n_features is wrong")
     require(meta["stop_reason"] in STOP_REASONS, "stop_reason is wrong")
     restore_features(model, d, arrays)
-    check_classes(arrays.get("classes"))
-    model.classes_ = arrays["classes"]
+    model.classes_ = classes
     model.stop_reason_ = meta["stop_reason"]
     for name, value in meta["numbers"].items():
-        require(name in _NUMBERS and type(value) in (int, float), "a number is wrong")
+        require(name in _NUMBERS and is_finite_number(value), "a number is wrong")
         setattr(model, name, value)
     n_iter = _array(arrays, "n_iter", np.int64, ndim=1)
     model.n_iter_ = int(n_iter[0]) if len(n_iter) == 1 else n_iter
@@ -145,6 +147,7 @@ def _import_regression(
         anchors = unpack_csr("anchors", arrays)
     good = anchors is not None and anchors.ndim == 2 and anchors.dtype in (np.float32, np.float64)
     require(good and anchors.shape[1] == model.n_features_in_, "its anchors are wrong")
+    require_vectors("anchors", anchors, model.kernel_)
     model.anchors_ = anchors
     model.coef_ = _array(arrays, "coef", np.float64)
     require(model.coef_.shape == (n_functions, anchors.shape[0]), "coef has the wrong shape")
@@ -164,13 +167,13 @@ def _import_model(
         require(good, "offsets are wrong")
         good = curves is not None and curves.dtype in (np.float32, np.float64)
         require(good and curves.shape == (n_functions, offsets[-1]), "curves are wrong")
-        require(np.isfinite(curves).all(), "curves are not finite")
+        require_finite("curves", curves)
         return BinModel(_import_quantiser(meta, arrays, d), offsets, curves, intercept)
     coef = _array(arrays, "coef", np.float64, ndim=3)
     require(coef.shape[:2] == (n_functions, d), "coef has the wrong shape")
     if meta["kind"] == "log":
         numbers = [meta.get(name) for name in ("unit", "offset", "n_anchors")]
-        good = all(type(v) in (int, float) and v > 0 for v in numbers)
+        good = all(is_finite_number(v) and v > 0 for v in numbers)
         good = good and type(meta.get("skips_zero")) is bool
         require(good and numbers[2] == coef.shape[2], "its logarithms are wrong")
         encoder = LogEncoder(meta["unit"], meta["offset"], coef.shape[2], meta["skips_zero"])
@@ -196,8 +199,8 @@ def _array(
 ) -> NDArray[Any]:
     array: Any = arrays.get(name)
     good = array is not None and array.dtype == dtype and ndim in (None, array.ndim)
-    require(good, f"array {name!r} is wrong")
-    require(array.size > 0 and np.isfinite(array).all(), f"array {name!r} is empty or not finite")
+    require(good and array.size > 0, f"array {name!r} is wrong")
+    require_finite(name, array)
     return array
 
 

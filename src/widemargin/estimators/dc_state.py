@@ -9,11 +9,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from widemargin.estimators.dc_svc import DCSVC
+from widemargin.estimators.state import require_vectors
 from widemargin.kernels import Precomputed
 from widemargin.models.clustered import ClusterParts, Committee
-from widemargin.models.io import pack_csr, require, unpack_csr
+from widemargin.models.io import pack_csr, require, require_finite, unpack_csr
 from widemargin.solvers.divide import LevelRecord
 from widemargin.solvers.partition import Partition
+from widemargin.validation import is_finite_number
 
 _COMMITTEE = ("slope", "prior")
 #: Levels of a nested partition that a file may have; fits make far fewer.
@@ -62,10 +64,8 @@ def import_clusters(model: DCSVC, meta: dict[str, Any], arrays: Mapping[str, Any
             samples = unpack_csr("samples", arrays) if packed else arrays.get("samples")
             good = samples is not None and samples.ndim == 2
             require(good and samples.shape[1] == model.n_features_in_, "its samples are wrong")
-            values = samples.data if sparse.issparse(samples) else samples
-            require(values.dtype.kind == "f" and np.isfinite(values).all(), "its samples are wrong")
-            nonnegative = not model.kernel_.needs_nonnegative or (values >= 0).all()
-            require(nonnegative, "its samples are negative")
+            require(samples.dtype.kind == "f", "its samples are wrong")
+            require_vectors("samples", samples, model.kernel_)
         n_samples = model.n_features_in_ if given else samples.shape[0]
         partition = _restore(arrays, n_samples)
         require(partition.n_clusters == n_clusters, "its clusters do not match its partition")
@@ -93,7 +93,7 @@ def _read_record(record: Any) -> LevelRecord:
     good = isinstance(record, dict) and set(record) | {"is_complete"} == names
     require(good and type(record.get("is_complete", True)) is bool, "a level is wrong")
     numbers = [value for name, value in record.items() if name != "is_complete"]
-    require(all(type(value) in (int, float) for value in numbers), "a level is wrong")
+    require(all(map(is_finite_number, numbers)), "a level is wrong")
     return LevelRecord(**record)
 
 
@@ -114,7 +114,8 @@ def _read_committee(
 def _get(arrays: Mapping[str, Any], name: str, dtype: type, shape: tuple[int, ...]) -> NDArray[Any]:
     array: Any = arrays.get(name)
     good = array is not None and array.dtype == dtype and array.shape == shape
-    require(good and np.isfinite(array).all(), f"array {name!r} is wrong")
+    require(good, f"array {name!r} is wrong")
+    require_finite(name, array)
     return array
 
 

@@ -24,26 +24,37 @@ def to_libsvm_model(model: Any, one_vs_one: bool) -> LibsvmModel:
     turns round.
     """
     k = len(model.classes_)
-    if not one_vs_one:
-        raise ValueError(
-            "multi_class: LIBSVM's format holds one-vs-one models only; fit with multi_class='ovo'"
-        )
-    if model.kernel_.name not in _NAMES:
-        raise ValueError(
-            f"kernel: LIBSVM does not know {model.kernel_.name!r}; it has {', '.join(_NAMES)}"
-        )
+    check_libsvm(model.kernel_.name, one_vs_one, model.classes_)
     params = model.kernel_.params()
     return LibsvmModel(
         kernel=_NAMES[model.kernel_.name],
         degree=int(params.get("degree", 3)),
         gamma=float(params.get("gamma", 0.0)),
         coef0=float(params.get("coef0", 0.0)),
-        labels=_integer_labels(model.classes_),
+        labels=tuple(int(label) for label in model.classes_),
         rho=model.intercept_,
         n_support=model.n_support_.astype(np.int64),
         coef=-_to_rows(model.dual_coef_, model.n_support_, k),
         vectors=_vectors(model),
     )
+
+
+def check_libsvm(kernel: str, one_vs_one: bool, classes: NDArray[Any]) -> None:
+    """Refuse a model that LIBSVM's format cannot hold."""
+    if not one_vs_one:
+        raise ValueError(
+            "multi_class: LIBSVM's format holds one-vs-one models only; fit with multi_class='ovo'"
+        )
+    if kernel not in _NAMES:
+        raise ValueError(f"kernel: LIBSVM does not know {kernel!r}; it has {', '.join(_NAMES)}")
+    is_integer = classes.dtype.kind in "iub" or (
+        classes.dtype.kind == "f" and np.array_equal(classes, np.round(classes))
+    )
+    if not is_integer:
+        raise ValueError(
+            f"y: LIBSVM's format holds integer labels only, but the classes are {classes.tolist()}; "
+            "encode them with sklearn.preprocessing.LabelEncoder before fitting"
+        )
 
 
 def from_libsvm_model(file: LibsvmModel) -> dict[str, Any]:
@@ -103,14 +114,3 @@ def _vectors(model: Any) -> Any:
     if isinstance(model.kernel_, Precomputed):
         return sparse.csr_matrix(model.support_.astype(float).reshape(-1, 1) + 1)
     return sparse.csr_matrix(model.support_vectors_)
-
-
-def _integer_labels(classes: NDArray[Any]) -> tuple[int, ...]:
-    if classes.dtype.kind not in "iub" and not (
-        classes.dtype.kind == "f" and np.array_equal(classes, np.round(classes))
-    ):
-        raise ValueError(
-            f"y: LIBSVM's format holds integer labels only, but the classes are {classes.tolist()}; "
-            "encode them with sklearn.preprocessing.LabelEncoder before fitting"
-        )
-    return tuple(int(label) for label in classes)

@@ -12,6 +12,7 @@ from widemargin.estimators.kernel_svc import KernelSVC
 from widemargin.estimators.projected_state import export_projected, import_projected
 from widemargin.estimators.projected_svc import ProjectedSVC
 from widemargin.estimators.state import State, export_state, import_state
+from widemargin.estimators.stored_params import check_params
 from widemargin.models.io import ModelFileError, read_model_file, write_model_file
 
 #: Estimators that can be saved, by the name their files carry.
@@ -31,7 +32,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     model : estimator
         A fitted estimator of this library. Callable kernels cannot be saved.
     path : path-like
-        Where to write; an existing file is replaced once the new one is complete.
+        Where to write; an existing file is replaced once the new one is complete. A target that is
+        not a regular file raises `FileExistsError`.
     """
     kind = type(model).__name__
     if SAVEABLE.get(kind) is not type(model):
@@ -40,6 +42,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
             "save the last step)"
         )
     check_is_fitted(model)
+    # What a fit would refuse, loading refuses too, so that it must not get into a file.
+    check_params(model, model.classes_)
     write_model_file(path, kind, *_export(model))
 
 
@@ -61,7 +65,10 @@ def load(path: str | os.PathLike[str]) -> Any:
     Parameters
     ----------
     path : path-like
-        The file; it need not be trusted. Damaged or hostile files raise `ValueError`.
+        The file. Reading it runs no code of it, and a damaged or inconsistent file raises
+        `ValueError`. Its checksums find damage by chance; they are no signature: whoever can change
+        a file can also write checksums that match, and with them a model that predicts what they
+        like. Load files from sources that you trust, or verify a signature first.
 
     Returns
     -------

@@ -13,16 +13,17 @@ from widemargin.estimators.state import (
     State,
     build_estimator,
     build_kernel,
-    check_classes,
+    get_classes,
     kernel_meta,
     own_params,
     plain_value,
+    require_vectors,
     restore_features,
     storable_labels,
 )
 from widemargin.kernels import Kernel, Precomputed
 from widemargin.models.basis_path import BasisPath
-from widemargin.models.io import pack_csr, require, unpack_csr
+from widemargin.models.io import pack_csr, require, require_finite, unpack_csr
 
 
 def export_projected(model: ProjectedSVC) -> State:
@@ -61,14 +62,14 @@ def import_projected(meta: dict[str, Any], arrays: Mapping[str, Any]) -> Project
     """Rebuild a fitted estimator, checking that all parts fit together."""
     entries = {"params", "kernel", "n_features", "stop_reason", "n_iter"}
     require(entries <= set(meta), "entries are missing")
-    model: ProjectedSVC = build_estimator(ProjectedSVC, meta["params"])
+    classes = get_classes(arrays)
+    model: ProjectedSVC = build_estimator(ProjectedSVC, meta["params"], classes)
     d, n_iter = meta["n_features"], meta["n_iter"]
     require(type(d) is int and d > 0, "n_features is wrong")
     require(type(n_iter) is int and n_iter > 0, "n_iter is wrong")
     require(meta["stop_reason"] in STOP_REASONS, "stop_reason is wrong")
     restore_features(model, d, arrays)
-    check_classes(arrays.get("classes"))
-    model.classes_ = arrays["classes"]
+    model.classes_ = classes
     model.kernel_ = kernel = build_kernel(meta["kernel"])
     require(not isinstance(kernel, Precomputed), "its kernel is precomputed")
     model.stop_reason_, model.n_iter_ = meta["stop_reason"], n_iter
@@ -117,17 +118,15 @@ def _vectors(arrays: Mapping[str, Any], name: str, n_features: int, kernel: Kern
     good = vectors is not None and vectors.ndim == 2 and vectors.dtype in (np.float32, np.float64)
     require(good and vectors.shape[0] > 0, f"its {name} are wrong")
     require(vectors.shape[1] == n_features, f"its {name} are wrong")
-    values = vectors.data if sparse.issparse(vectors) else vectors
-    require(np.isfinite(values).all(), f"its {name} are not finite")
-    good = not kernel.needs_nonnegative or (values >= 0).all()
-    require(good, f"its {name} are negative")
+    require_vectors(name, vectors, kernel)
     return vectors
 
 
 def _floats(arrays: Mapping[str, Any], name: str, shape: tuple[int, ...]) -> NDArray[np.float64]:
     array: Any = arrays.get(name)
     good = array is not None and array.dtype == np.float64 and array.shape == shape
-    require(good and np.isfinite(array).all(), f"array {name!r} is wrong")
+    require(good, f"array {name!r} is wrong")
+    require_finite(name, array)
     return np.asarray(array)
 
 

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from widemargin.estimators.base import STOP_REASONS, ExactKernelClassifier
+from widemargin.estimators.stored_params import check_params
 from widemargin.kernels import KERNELS, CallableKernel, Kernel, Precomputed
-from widemargin.models.io import ModelFileError, pack_csr, require, unpack_csr
+from widemargin.models.io import ModelFileError, pack_csr, require, require_finite, unpack_csr
+from widemargin.validation import is_finite_number
 
 State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 
@@ -58,12 +59,12 @@ def import_state(
     """Rebuild a fitted estimator but for its predictor, checking that all parts fit together."""
     entries = {"params", "kernel", "n_features", "stop_reason", "one_vs_one"}
     require(entries <= set(meta), "entries are missing")
-    model = build_estimator(cls, meta["params"])
+    classes = get_classes(arrays)
+    model = build_estimator(cls, meta["params"], classes)
     kernel = build_kernel(meta["kernel"])
     require(type(meta["n_features"]) is int and meta["n_features"] > 0, "n_features is wrong")
     require(meta["stop_reason"] in STOP_REASONS, "stop_reason is wrong")
     parts = {name: _get_array(arrays, name, dtype) for name, dtype in _ARRAYS.items()}
-    classes: Any = arrays.get("classes")
     vectors = unpack_csr("vectors", arrays) if "vectors_data" in arrays else arrays.get("vectors")
     require(isinstance(meta["one_vs_one"], bool), "one_vs_one is wrong")
     _check_problems(len(parts["intercept"]), classes, meta["one_vs_one"])
@@ -113,8 +114,8 @@ def plain_value(name: str, value: Any) -> Any:
         # Has no place in JSON; texts do.
         return {"float": repr(value)}
     raise ModelFileError(
-        f"{name}={value!r} cannot be saved in a model file; set it to a number, a text or None "
-        "before saving"
+        f"{name}={value!r} cannot be saved in a model file; before saving, set it to an allowed "
+        "value that is a number, a text or None"
     )
 
 
@@ -141,12 +142,17 @@ def storable_labels(classes: NDArray[Any]) -> NDArray[Any]:
     )
 
 
-def build_estimator(cls: type, params: Any) -> Any:
-    """Estimator with the parameters of a file."""
+def build_estimator(cls: type, params: Any, classes: NDArray[Any]) -> Any:
+    """Estimator with the parameters of a file, which must be such that a fit takes them."""
     require(isinstance(params, dict), "its parameters are wrong")
     known = set(cls().get_params(deep=False)) - {"callback"}
     require(set(params) == known, "its parameters are not those of the estimator")
-    return cls(**{name: _revive(value) for name, value in params.items()})
+    model = cls(**{name: _revive(value) for name, value in params.items()})
+    try:
+        check_params(model, classes)
+    except ValueError as error:
+        raise ModelFileError(f"a parameter in its header is wrong, {error}") from error
+    return model
 
 
 def _revive(value: Any) -> Any:
@@ -170,23 +176,25 @@ def build_kernel(meta: Any) -> Kernel:
     cls = KERNELS.get(meta["name"]) if isinstance(meta["name"], str) else None
     require(cls is not None and isinstance(meta["params"], dict), "its kernel is not known")
     assert cls is not None
-    params = {name: _number(value) for name, value in meta["params"].items()}
+    params = {name: _number(name, value) for name, value in meta["params"].items()}
     names = set(getattr(cls, "__dataclass_fields__", ()))
     require(set(params) == names, "its kernel's parameters are wrong")
-    require(params.get("gamma", 0.0) >= 0 and params.get("p", -1.0) <= 0, "a parameter is wrong")
+    require(params.get("gamma", 0.0) >= 0, "its kernel's gamma is negative")
+    require(params.get("p", -1.0) <= 0, "its kernel's p is positive")
     degree = params.get("degree", 0)
-    require(isinstance(degree, int) and 0 <= degree <= _MAX_DEGREE, "its degree is wrong")
+    require(isinstance(degree, int) and 0 <= degree <= _MAX_DEGREE, "its kernel's degree is wrong")
     return cls(**params)
 
 
-def _number(value: Any) -> Any:
+def _number(name: str, value: Any) -> Any:
     if isinstance(value, str):
         try:
             value = float(value)
         except ValueError:
             value = None
-    good = isinstance(value, Real) and not isinstance(value, bool) and not math.isnan(value)
-    require(good, "a kernel parameter is not a number")
+    # The power mean of order -inf is the intersection kernel.
+    good = is_finite_number(value) or (name == "p" and value == -math.inf)
+    require(good, f"its kernel's {name:.80} is not a finite number")
     return value
 
 
@@ -195,18 +203,21 @@ def _get_array(arrays: Mapping[str, Any], name: str, dtype: type) -> NDArray[Any
     array = arrays[name]
     require(array.dtype == dtype, f"array {name!r} has the wrong type")
     if name in ("dual_coef", "intercept"):
-        require(np.isfinite(array).all(), f"array {name!r} holds values that are not finite")
+        require_finite(name, array)
     return array
 
 
-def check_classes(classes: Any) -> None:
-    """Refuse anything but at least two different labels."""
+def get_classes(arrays: Mapping[str, Any]) -> NDArray[Any]:
+    """Labels of the classes; anything but at least two different ones is refused."""
+    classes: Any = arrays.get("classes")
     require(classes is not None and classes.ndim == 1 and len(classes) >= 2, "classes are wrong")
+    if classes.dtype.kind == "f":
+        require_finite("classes", classes)
     require(len(np.unique(classes)) == len(classes), "a class comes twice")
+    return np.asarray(classes)
 
 
 def _check_problems(n_problems: int, classes: Any, one_vs_one: bool) -> None:
-    check_classes(classes)
     k = len(classes)
     expected = k * (k - 1) // 2 if one_vs_one else k
     require(n_problems == expected, "its problems do not match its classes")
@@ -231,6 +242,12 @@ def _check_shapes(
         return
     good = vectors is not None and vectors.dtype in (np.float32, np.float64) and vectors.ndim == 2
     require(good and vectors.shape == (n_vectors, n_features), "support vectors are wrong")
+    require_vectors("vectors", vectors, kernel)
+
+
+def require_vectors(name: str, vectors: Any, kernel: Kernel) -> None:
+    """Refuse vectors of a file that are not finite or not in the domain of the kernel."""
+    require_finite(name, vectors)
     values = vectors.data if sparse.issparse(vectors) else vectors
-    require(np.isfinite(values).all(), "support vectors hold values that are not finite")
-    require(not kernel.needs_nonnegative or (values >= 0).all(), "support vectors are negative")
+    good = not kernel.needs_nonnegative or (values >= 0).all()
+    require(good, f"array {name!r} holds negative values, which the {kernel.name!r} kernel refuses")

@@ -14,6 +14,7 @@ from widemargin.export.c_float import write_float_functions
 from widemargin.export.c_text import Program, make_prefix, write_float, write_numbers
 from widemargin.export.description import CurveSum, Description, LogSum, describe
 from widemargin.export.limits import find_limit
+from widemargin.output_files import replace_file
 from widemargin.problem import class_pairs
 from widemargin.validation import check_choice, check_flag, check_number
 
@@ -139,9 +140,12 @@ def to_c(
             input_range=precision.input_range,
         )  # fmt: skip
     target.parent.mkdir(parents=True, exist_ok=True)
-    files.header.write_text(program.expand(_header(described, dtype, labels, files)), "utf-8")
+    header = program.expand(_header(described, dtype, labels, files))
     source = program.expand(_source(program, described, labels))
-    target.write_text(f'#include "{files.header.name}"\n{source}', "utf-8")
+    # Neither file is replaced before both are complete.
+    with replace_file(files.header) as header_stream, replace_file(target) as source_stream:
+        header_stream.write(header.encode())
+        source_stream.write(f'#include "{files.header.name}"\n{source}'.encode())
     if verbose:
         print(files)
     return files

@@ -2,8 +2,8 @@
 
 Layout: magic line, u64 header length, u32 header crc32, JSON header, arrays; integers are
 little-endian. The header is padded with spaces so that the data area, like every array in it,
-starts at a multiple of 64 bytes. What precedes the header is the same in all format versions,
-so that a library can tell a newer file from a damaged one.
+starts at a multiple of 64 bytes. The bytes between arrays are zero. What precedes the header is
+the same in all format versions, so that a library can tell a newer file from a damaged one.
 """
 
 import io
@@ -13,18 +13,16 @@ import os
 import re
 import struct
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from secrets import token_hex
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, issparse
 
 from widemargin import __version__
+from widemargin.output_files import replace_file
 
 FORMAT_VERSION = 1
 MAGIC = b"widemargin-model\n"
@@ -131,22 +129,6 @@ def read_model_file(path: str | os.PathLike[str]) -> ModelFile:
             return _read_stream(stream, os.fstat(stream.fileno()).st_size)
         except ModelFileError as error:
             raise ModelFileError(f"cannot read {os.fspath(path)!r}: {error}") from error
-
-
-@contextmanager
-def replace_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Yield a temporary file that takes the place of `path` if the block succeeds."""
-    target = Path(path).resolve()
-    temporary = target.with_name(f".widemargin-{token_hex(8)}.tmp")
-    try:
-        # Not tempfile: its files are private to the owner, a model should follow the umask.
-        with temporary.open("xb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def sort_csr(matrix: Any) -> csr_matrix:
@@ -309,7 +291,10 @@ def _read_stream(stream: io.BufferedReader, file_size: int) -> ModelFile:
     start = stream.tell()
     records = [_check_record(entry) for entry in header["arrays"]]
     _check_layout(records, start, file_size)
-    arrays = {record.name: _read_array(stream, start, record) for record in records}
+    arrays = {}
+    for record in records:
+        _skip_padding(stream, start + record.offset)
+        arrays[record.name] = _read_array(stream, record)
     return ModelFile(header["kind"], header["meta"], arrays, header["library"])
 
 
@@ -377,10 +362,15 @@ def _check_layout(records: list[_Record], start: int, file_size: int) -> None:
     _require(start + end == file_size, f"it has {file_size} bytes instead of {start + end}")
 
 
-def _read_array(stream: io.BufferedReader, start: int, record: _Record) -> NDArray[Any]:
+def _skip_padding(stream: io.BufferedReader, end: int) -> None:
+    """Read up to the next array; no checksum covers these bytes, so they must be those written."""
+    padding = stream.read(end - stream.tell())
+    _require(not any(padding), "the bytes between its arrays are not zero")
+
+
+def _read_array(stream: io.BufferedReader, record: _Record) -> NDArray[Any]:
     array = np.empty(record.shape, dtype=record.dtype)
     content = _view_bytes(array)
-    stream.seek(start + record.offset)
     _require(stream.readinto(content) == len(content), "it shrank while being read")
     matches = zlib.crc32(content) == record.crc32
     _require(matches, f"the checksum of array {record.name:.80} does not match")
@@ -392,3 +382,9 @@ def require(holds: object, problem: str) -> None:
     """Refuse a file whose parts do not fit together."""
     if not holds:
         raise ModelFileError(f"{problem}; the file is damaged or was not written by widemargin")
+
+
+def require_finite(name: str, array: Any) -> None:
+    """Refuse an array or a sparse matrix of a file that holds NaN or infinity."""
+    values = array.data if issparse(array) else array
+    require(np.isfinite(values).all(), f"array {name!r} holds NaN or infinity")

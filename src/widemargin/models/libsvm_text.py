@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from widemargin.models.io import ModelFileError, replace_file, sort_csr
+from widemargin.models.io import ModelFileError, sort_csr
+from widemargin.output_files import replace_file
 
 # Parameters each kernel reads; the others are neither written nor required.
 _KERNEL_PARAMETERS = {

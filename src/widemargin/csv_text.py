@@ -1,0 +1,268 @@
+"""CSV text as numbers and labels: separator, decimal comma and header are found from the data."""
+
+import csv
+import io
+import re
+from collections import Counter
+from contextlib import suppress
+from itertools import islice
+from math import isfinite
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: Separators that are looked for, the usual one first, with the name that an option has for them.
+DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t"}
+#: Rows, and characters at most, that decide about the separator.
+_SAMPLED_ROWS = 200
+_HEAD_CHARACTERS = 2**22
+_DECIMAL_COMMA = re.compile(r"\s*[-+]?[0-9]*,[0-9]+([eE][-+]?[0-9]+)?\s*")
+_CUT_DECIMAL = re.compile(r"[0-9]+[;\t]")
+_INTEGER = re.compile(r"\s*[-+]?[0-9]{1,18}\s*")
+
+
+class _Rows(NamedTuple):
+    """Rows of a file as texts, with the line each one ends on."""
+
+    header: list[str] | None
+    fields: list[list[str]]
+    lines: list[int]
+
+    @property
+    def width(self) -> int:
+        return len(self.fields[0]) if self.fields else 0
+
+
+def parse_csv(
+    content: bytes,
+    name: str,
+    label: str | None = None,
+    n_features: int | None = None,
+    delimiter: str | None = None,
+) -> tuple[NDArray[np.float64], NDArray[Any] | None, list[str] | None]:
+    """Read CSV text in UTF-8.
+
+    Parameters
+    ----------
+    content : bytes
+        The text. A decimal comma is understood where the separator is not a comma.
+    name : str
+        Name of the file for errors.
+    label : str, optional
+        Name or number of the column with the labels; the last one if not given.
+    n_features : int, optional
+        If the file has exactly as many columns and ``label`` is not given, it has no labels.
+    delimiter : str, optional
+        Separator; found from the first rows if not given.
+
+    Returns
+    -------
+    X : ndarray of shape (n_rows, n_features)
+        Finite numbers.
+    y : ndarray of shape (n_rows,) or None
+        Labels: integers if all are, else texts.
+    feature_names : list of str or None
+        Names from the header, if there is one.
+    """
+    text = _decode(content, name)
+    if delimiter is None:
+        delimiter = _find_delimiter(text, name, label, n_features)
+    rows = _read_rows(text, delimiter, name)
+    _check_widths(rows, name, n_features)
+    if label is None and n_features == rows.width:
+        return _to_numbers(rows, None, delimiter, name), None, rows.header
+    at = _find_column(label, rows)
+    if at is None:
+        raise ValueError(
+            f"label: {name} has no column {label!r}; give a name of its header or a number"
+        )
+    names = None if rows.header is None else rows.header[:at] + rows.header[at + 1 :]
+    return _to_numbers(rows, at, delimiter, name), _to_labels(rows, at, name), names
+
+
+def _decode(content: bytes, name: str) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ValueError(
+            f"{name}, line {line}: the byte 0x{content[error.start]:02x} is not UTF-8; save the file "
+            "as UTF-8, for example with iconv -f latin1 -t utf-8"
+        ) from error
+
+
+def _read_rows(text: str, delimiter: str, name: str, n_rows: int | None = None) -> _Rows:
+    """Split text into rows and fields; rows that are blank are left out."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    fields, lines = [], []
+    try:
+        for row in islice((row for row in reader if row), n_rows):
+            fields.append(row)
+            lines.append(reader.line_num)
+    except csv.Error as error:
+        raise ValueError(
+            f"{name}, line {reader.line_num}: not readable as CSV ({error}); look for a quotation "
+            "mark that is not closed"
+        ) from error
+    header = None
+    if fields and all(_parse_number(field, delimiter) is None for field in fields[0]):
+        header = fields.pop(0)
+        lines.pop(0)
+    return _Rows(header, fields, lines)
+
+
+def _find_delimiter(text: str, name: str, label: str | None, n_features: int | None) -> str:
+    """The only separator by which the first rows are numbers; else the most likely one."""
+    head = _take_head(text)
+    sampled = {}
+    for delimiter in DELIMITERS.values():
+        # By a wrong separator a row may not be readable at all.
+        with suppress(ValueError):
+            sampled[delimiter] = _read_rows(head, delimiter, name, _SAMPLED_ROWS)
+    good = [d for d, rows in sampled.items() if _is_table(rows, d, label, n_features)]
+    if len(good) > 1 or (good == [","] and _cuts_decimals(sampled[","], label)):
+        raise ValueError(
+            f"{name}, line {sampled[good[0]].lines[0]}: the fields can be separated in more than one "
+            f"way; say which with --delimiter {', '.join(DELIMITERS)}"
+        )
+    # Where no separator gives numbers, the error about the first field that is none tells more.
+    return good[0] if good else max(sampled, key=lambda d: _evenness(sampled[d]), default=",")
+
+
+def _take_head(text: str) -> str:
+    """Whole lines at the beginning of a text; all of it if its first line is very long."""
+    end = text.rfind("\n", 0, _HEAD_CHARACTERS)
+    return text if len(text) <= _HEAD_CHARACTERS or end < 0 else text[: end + 1]
+
+
+def _evenness(rows: _Rows) -> float:
+    """Share of the rows that have the commonest number of fields; zero if that is one."""
+    width, count = Counter(map(len, rows.fields)).most_common(1)[0] if rows.fields else (1, 0)
+    return count / len(rows.fields) if width > 1 else 0.0
+
+
+def _is_table(rows: _Rows, delimiter: str, label: str | None, n_features: int | None) -> bool:
+    """Whether all rows have several fields, and all columns but that of the labels are numbers."""
+    if _evenness(rows) < 1.0 or (rows.header is not None and len(rows.header) != rows.width):
+        return False
+    has_labels = label is not None or n_features != rows.width
+    at = _find_column(label, rows) if has_labels else None
+    if has_labels and at is None:
+        return False
+    columns = _features(rows, at)
+    numbers = (_parse_number(row[column], delimiter) for row in rows.fields for column in columns)
+    return None not in numbers
+
+
+def _cuts_decimals(rows: _Rows, label: str | None) -> bool:
+    """Whether labels begin like the second half of a decimal, in rows such as ``1,5;0``."""
+    at = _find_column(label, rows)
+    n_cut = sum(1 for row in rows.fields if at is not None and _CUT_DECIMAL.match(row[at]))
+    return 2 * n_cut >= len(rows.fields)
+
+
+def _features(rows: _Rows, at: int | None) -> list[int]:
+    """Columns but that of the labels, if there is one."""
+    return [column for column in range(rows.width) if column != at]
+
+
+def _check_widths(rows: _Rows, name: str, n_features: int | None) -> None:
+    if not rows.fields:
+        raise ValueError(f"{name}: the file has no rows of data")
+    if rows.header is not None and len(rows.header) != rows.width:
+        raise ValueError(
+            f"{name}, line {rows.lines[0]}: {rows.width} fields, but the header has "
+            f"{len(rows.header)}; give every column one name, or say with --delimiter how fields are "
+            "separated"
+        )
+    for line, row in zip(rows.lines, rows.fields, strict=True):
+        if len(row) != rows.width:
+            raise ValueError(
+                f"{name}, line {line}: {len(row)} fields instead of {rows.width}; correct the line, "
+                "or say with --delimiter how fields are separated"
+            )
+    if rows.width == 1 and n_features != 1:
+        raise ValueError(
+            f"{name}, line {rows.lines[0]}: there is only one column; separate the fields by commas, "
+            "semicolons or tabs"
+        )
+
+
+def _find_column(label: str | None, rows: _Rows) -> int | None:
+    """Column of the labels, or None if there is no such column."""
+    if label is None:
+        return rows.width - 1
+    if rows.header is not None and label in rows.header:
+        return rows.header.index(label)
+    is_number = label.removeprefix("-").isdecimal()
+    return int(label) % rows.width if is_number and -rows.width <= int(label) < rows.width else None
+
+
+def _to_labels(rows: _Rows, at: int, name: str) -> NDArray[Any]:
+    """Labels: integers if all are, else the texts."""
+    texts = [row[at] for row in rows.fields]
+    for line, text in zip(rows.lines, texts, strict=True):
+        if not text.strip():
+            raise ValueError(
+                f"{name}, line {line}: the label is empty; fill it in or remove the row"
+            )
+    return np.array([int(t) for t in texts] if all(map(_INTEGER.fullmatch, texts)) else texts)
+
+
+def _to_numbers(rows: _Rows, at: int | None, delimiter: str, name: str) -> NDArray[np.float64]:
+    """Fields as finite numbers, without column ``at``."""
+    fields = rows.fields if at is None else [row[:at] + row[at + 1 :] for row in rows.fields]
+    if delimiter != "," and any("," in field for row in fields for field in row):
+        _refuse_points(rows, at, name)
+        fields = [[field.replace(",", ".") for field in row] for row in fields]
+    try:
+        X = np.array(fields, dtype=np.float64)
+    except ValueError as error:
+        raise _explain_field(rows, at, delimiter, name) from error
+    if not np.isfinite(X).all():
+        raise _explain_field(rows, at, delimiter, name)
+    return X
+
+
+def _refuse_points(rows: _Rows, at: int | None, name: str) -> None:
+    """Refuse decimal points beside decimal commas: one of them may separate thousands."""
+    for line, row in zip(rows.lines, rows.fields, strict=True):
+        for column in _features(rows, at):
+            if "." in row[column]:
+                raise ValueError(
+                    f"{name}, line {line}: {row[column]!r} has a point, but other numbers have a "
+                    "comma; write all decimals with a point, and do not separate thousands"
+                )
+
+
+def _explain_field(rows: _Rows, at: int | None, delimiter: str, name: str) -> ValueError:
+    """Error about the first field that is not a finite number."""
+    line, column, text = next(
+        (line, column, row[column])
+        for line, row in zip(rows.lines, rows.fields, strict=True)
+        for column in _features(rows, at)
+        if (number := _parse_number(row[column], delimiter)) is None or not isfinite(number)
+    )
+    if not text.strip():
+        problem = "is empty; fill it in or remove the row"
+    elif _parse_number(text, delimiter) is not None:
+        problem = "is not a finite number; fill it in or remove the row"
+    elif _DECIMAL_COMMA.fullmatch(text):
+        problem = "has a comma; write decimals with a point, and do not separate thousands"
+    elif any(separator in text for separator in DELIMITERS.values()):
+        problem = "is not a number; say with --delimiter how fields are separated"
+    else:
+        problem = "is not a number; encode categories as numbers first"
+    where = column if rows.header is None else repr(rows.header[column])
+    return ValueError(f"{name}, line {line}: {text!r:.80} in column {where} {problem}")
+
+
+def _parse_number(text: str, delimiter: str) -> float | None:
+    """A field as number, with a decimal comma where that does not separate fields."""
+    if delimiter != "," and _DECIMAL_COMMA.fullmatch(text):
+        text = text.replace(",", ".")
+    try:
+        return float(text)
+    except ValueError:
+        return None

@@ -1,0 +1,111 @@
+"""A fitted classifier in a few lines of text, for the command."""
+
+from typing import Any
+
+import numpy as np
+
+
+def format_model(model: Any) -> str:
+    """Readable summary of a fitted classifier."""
+    classes = ", ".join(map(str, model.classes_[:10])) + (
+        " ..." if len(model.classes_) > 10 else ""
+    )
+    rows = {
+        "model": type(model).__name__,
+        "kernel": _describe_kernel(model),
+        "C": f"{model.C:g}",
+        "classes": f"{len(model.classes_)}: {classes}",
+        "features": f"{model.n_features_in_:,}",
+        **_own_rows(model),
+        "stopped": model.stop_reason_,
+    }
+    if hasattr(model, "levels_"):
+        rows["level"] = f"{model.level_} ({_clusters(model)})"
+    width = max(map(len, rows))
+    lines = [f"{name.ljust(width)}  {value}" for name, value in rows.items()]
+    return "\n".join([*lines, *_level_table(model)])
+
+
+def _describe_kernel(model: Any) -> str:
+    if not hasattr(model, "kernel_"):
+        kernel = getattr(model, "kernel", "intersection")
+        return "power_mean" if kernel is None else str(kernel)
+    params = ", ".join(f"{k}={v:g}" for k, v in model.kernel_.params().items())
+    return f"{model.kernel_.name} ({params})" if params else str(model.kernel_.name)
+
+
+def _own_rows(model: Any) -> dict[str, str]:
+    """What one kind of model has and others have not."""
+    if hasattr(model, "support_"):
+        return _exact_rows(model)
+    return _basis_rows(model) if hasattr(model, "basis_indices_") else _linear_rows(model)
+
+
+def _basis_rows(model: Any) -> dict[str, str]:
+    return {
+        "basis vectors": f"{len(model.basis_indices_):,} "
+        f"({_per_class(np.atleast_1d(model.n_basis_))})",
+        "objective": _summed(model.objective_),
+        "changes of basis": f"{model.n_iter_:,}",
+    }
+
+
+def _exact_rows(model: Any) -> dict[str, str]:
+    return {
+        "support vectors": f"{len(model.support_):,} ({_per_class(model.n_support_)})",
+        "objective": _summed(model.objective_),
+        "duality gap": _summed(model.duality_gap_),
+        "pair moves": f"{int(np.sum(model.n_iter_)):,}",
+    }
+
+
+def _linear_rows(model: Any) -> dict[str, str]:
+    rows = {"passes": f"{int(np.max(model.n_iter_)):,}"}
+    if hasattr(model, "rank_"):
+        rows["numbers a value"] = f"{model.rank_}" if model.rank_ else "one for each bin"
+    if hasattr(model, "anchors_"):
+        rows["anchors"] = f"{model.anchors_.shape[0]:,}"
+    return rows
+
+
+def _clusters(model: Any) -> str:
+    n_clusters = len(model.cluster_intercepts_)
+    return "the whole problem" if model.level_ == 0 else f"{n_clusters:,} clusters, {model.combine}"
+
+
+def _level_table(model: Any) -> list[str]:
+    """What happened at each level, if there are any."""
+    records = getattr(model, "levels_", [])
+    if not records:
+        return []
+    head = [
+        "level",
+        "clusters",
+        "largest",
+        "support vectors",
+        "objective",
+        "cluster (s)",
+        "solve (s)",
+    ]
+    body = [
+        [
+            f"{r.level}", f"{r.n_clusters:,}", f"{r.largest_cluster:,}", f"{r.n_support:,}",
+            f"{r.objective:.6g}", f"{r.clustering_seconds:.2f}", f"{r.solving_seconds:.2f}",
+        ]
+        for r in records
+    ]  # fmt: skip
+    widths = [max(len(row[i]) for row in [head, *body]) for i in range(len(head))]
+    return [
+        "",
+        *("  ".join(c.rjust(w) for c, w in zip(row, widths, strict=True)) for row in [head, *body]),
+    ]
+
+
+def _per_class(counts: Any) -> str:
+    shown = ", ".join(f"{count:,}" for count in counts[:10])
+    return f"{shown} ..." if len(counts) > 10 else shown
+
+
+def _summed(values: Any) -> str:
+    several = f" (sum over {np.size(values)} problems)" if np.size(values) > 1 else ""
+    return f"{float(np.sum(values)):.6g}{several}"
