@@ -13,7 +13,7 @@ SOURCE = Path(widemargin.__file__).parent
 
 #: Each layer may import from itself and from those before it.
 LAYERS = [
-    ["__init__", "parallel", "memory"],
+    ["__init__", "parallel", "memory", "deadline"],
     ["kernels"],
     ["problem", "tables"],
     ["validation", "datasets"],

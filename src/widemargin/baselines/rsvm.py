@@ -137,6 +137,7 @@ class RSVC(BasisClassifier):
         self._check_room(len(problem.labels), len(rows))
         with open_workers(self.n_jobs) as workers:
             data = self._read_rows(problem, kernel, workers)
+            data.hold_copy()
             columns = Columns(data, is_ridge=True, n_expected=len(rows))
             fill_columns(columns, rows)
         cost = self.C * problem.weights

@@ -139,7 +139,9 @@ class SpSVC(BasisClassifier):
         rng = np.random.default_rng(draw_seed(self.random_state))
         selections = []
         with open_workers(self.n_jobs) as workers:
-            values = RowValues(self._read_rows(problem, kernel, workers), parse_bytes(self.memory))
+            data = self._read_rows(problem, kernel, workers)
+            data.hold_copy()
+            values = RowValues(data, parse_bytes(self.memory))
             for sub in split_classes(problem):
                 columns = Columns(values.data, n_expected=min(self.n_basis, len(sub.y)))
                 machine = Machine(columns, sub.y, self.C * problem.weights)

@@ -1,14 +1,15 @@
 """The choice of a basis for sparse machines: grown, then refined (PSVM, Procedures 1 to 4)."""
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from widemargin.solvers.sparse_columns import VALUE_BYTES, Columns, FloatArray, KernelRows
-from widemargin.solvers.sparse_machine import Machine
+from widemargin.deadline import OutOfTimeError
+from widemargin.kernels.base import as_dense
+from widemargin.solvers.sparse_columns import Columns, FloatArray, KernelRows
+from widemargin.solvers.sparse_machine import Machine, Solution
 from widemargin.solvers.sparse_move import Moved, move_basis
 from widemargin.solvers.sparse_scores import Candidates, Scores
 
@@ -66,6 +67,33 @@ def describe_machines(machines: list[Machine], vectors: FloatArray | None = None
     )
 
 
+def describe_constant(machines: list[Machine]) -> Stage:
+    """Machines without basis vectors: the bias alone, beside a vector that counts for nothing."""
+    stage = describe_machines(machines)
+    return replace(stage, rows=(0,), coef=np.zeros((len(machines), 1)))
+
+
+@dataclass(frozen=True)
+class Reached:
+    """The last basis for which all machines were at their optimum.
+
+    Attributes
+    ----------
+    stage : Stage
+        The basis.
+    solutions : list of Solution
+        The machines' states.
+    """
+
+    stage: Stage
+    solutions: list[Solution]
+
+    @property
+    def is_separated(self) -> bool:
+        """Whether every row is on its side in all problems."""
+        return not self.stage.n_wrong.any()
+
+
 @dataclass(frozen=True)
 class Search:
     """How to choose a basis.
@@ -87,8 +115,7 @@ class Search:
     deadline : float or None
         When to stop, by `time.perf_counter`.
     max_bytes : int
-        Memory for kernel values: of the basis and of candidates, or of candidates alone; see
-        `share_memory`.
+        Memory for kernel values of candidates.
     """
 
     n_basis: int
@@ -138,14 +165,6 @@ def draw_candidates(data: KernelRows, search: Search, rng: np.random.Generator) 
     return Candidates(data, rows, max_bytes)
 
 
-def share_memory(search: Search, n_rows: int) -> tuple[bool, Search]:
-    """Whether values of the basis can be held, and the search with what is left for candidates."""
-    needed = VALUE_BYTES * n_rows * min(search.n_basis, n_rows)
-    if 2 * needed > search.max_bytes:
-        return False, search
-    return True, replace(search, max_bytes=search.max_bytes - needed)
-
-
 class Selector:
     """Chooses the basis of some machines that share it.
 
@@ -157,8 +176,8 @@ class Selector:
         On these columns.
     search : Search
         What to do.
-    candidates : Candidates
-        Those to begin with.
+    first : callable
+        Gives the candidates to begin with.
     rng : Generator
         For drawing others, unless the first are all.
     show : callable or None
@@ -170,7 +189,7 @@ class Selector:
         columns: Columns,
         machines: list[Machine],
         search: Search,
-        candidates: Candidates,
+        first: Callable[[], Candidates],
         rng: np.random.Generator,
         show: Callable[[str, Stage], object] | None = None,
     ) -> None:
@@ -178,44 +197,77 @@ class Selector:
         self.machines = machines
         self.search = search
         self.show = show
+        self._first = first
         self._rng = rng
-        self._consider(candidates)
+        self._path: list[Stage] = []
+        self._n_changes = 0
+        self._reached = Reached(describe_constant(machines), [m.solution for m in machines])
+        self._separating: Reached | None = None
 
     def run(self) -> Selection:
-        """Grow the basis (Procedures 1 to 3), refine it (Procedure 4), and let it move."""
-        path, stop_reason = self._grow()
-        if not path:
+        """Grow the basis (Procedures 1 to 3), refine it (Procedure 4), and let it move.
+
+        When time is up in the middle of a change, the basis before it is the result; without any
+        basis vector, the bias alone.
+        """
+        data = self.columns.data
+        data.deadline = self.search.deadline
+        try:
+            stop_reason = self._run_stages()
+        except OutOfTimeError:
+            stop_reason = "max_time"
+            if self._separating is not None and not self._reached.is_separated:
+                self._reached = self._separating
+        finally:
+            data.deadline = None
+        final = self._reached.stage
+        path = self._path or [final]
+        if self.search.move and final.vectors is None:
+            final = replace(final, vectors=as_dense(data.X[list(final.rows)]))
+        return Selection(final, path, stop_reason, self._n_changes, self.search.n_basis)
+
+    def decisions(self) -> FloatArray:
+        """Decisions of the result for all rows, shape (n_machines, n)."""
+        pairs = zip(self.machines, self._reached.solutions, strict=True)
+        return np.array([m.y * (1.0 - solution.errors) for m, solution in pairs])
+
+    def _run_stages(self) -> str:
+        self._consider(self._first())
+        stop_reason = self._grow()
+        if stop_reason == "rank" and not self._path:
             raise ValueError(
                 "X: no row has a positive kernel value with itself, so there is no basis vector; "
                 "check the features, or use another kernel"
             )
-        n_exchanges = 0
         if self.search.refine and stop_reason != "max_time":
-            n_exchanges, refined = self._refine()
+            refined = self._refine()
             stop_reason = stop_reason if refined == "converged" else refined
             if stop_reason == "converged" and len(self.columns.rows) < self.search.n_basis:
                 stop_reason = "separated"
-        vectors = self.columns.basis_vectors() if self.search.move else None
         if self.search.move and stop_reason != "max_time":
             moved = self._move()
-            vectors, n_exchanges = moved.vectors, n_exchanges + moved.n_steps
             stop_reason = stop_reason if moved.stop_reason == "converged" else moved.stop_reason
-            if stop_reason == "separated" and not self._is_separated:
+            if stop_reason == "separated" and not self._reached.is_separated:
                 stop_reason = "converged"
-        final = describe_machines(self.machines, vectors)
-        return Selection(final, path, stop_reason, n_exchanges, self.search.n_basis)
+        return stop_reason
 
     def _move(self) -> Moved:
         search, machines = self.search, self.machines
 
         def show(vectors: FloatArray) -> None:
+            self._n_changes += 1
             if self.show is not None:
                 self.show("move", describe_machines(machines, vectors))
 
         return move_basis(
-            self.columns, machines, tol=search.tol, max_steps=search.max_iter,
-            deadline=search.deadline, show=show,
+            self.columns, machines, tol=search.tol, max_steps=search.max_iter, show=show,
+            keep=self._reach,
         )  # fmt: skip
+
+    def _reach(self, vectors: FloatArray | None = None) -> None:
+        """Remember the present basis as the result so far."""
+        stage = describe_machines(self.machines, vectors)
+        self._reached = Reached(stage, [machine.solution for machine in self.machines])
 
     @property
     def _objective(self) -> float:
@@ -225,21 +277,18 @@ class Selector:
     def _is_separated(self) -> bool:
         return all(machine.is_separated for machine in self.machines)
 
-    def _is_late(self) -> bool:
-        return self.search.deadline is not None and time.perf_counter() > self.search.deadline
-
-    def _grow(self) -> tuple[list[Stage], str]:
-        path: list[Stage] = []
+    def _grow(self) -> str:
         while len(self.columns.rows) < self.search.n_basis:
-            if path and self._is_separated:
-                return path, "separated"
-            if path and self._is_late():
-                return path, "max_time"
+            if self._path and self._is_separated:
+                return "separated"
+            if self.columns.data.is_late():
+                return "max_time"
             if not self._append_any():
-                return path, "rank"
-            path.append(describe_machines(self.machines))
+                return "rank"
+            self._reach()
+            self._path.append(self._reached.stage)
             self._tell("grow")
-        return path, "converged"
+        return "converged"
 
     def _append_any(self) -> bool:
         """Add the best candidate; if candidates are drawn and none will do, of another draw."""
@@ -255,7 +304,7 @@ class Selector:
 
     def _append_best(self) -> bool:
         """Add the candidate that lowers J most; False if none is independent of the basis."""
-        gains = np.sum([scores.gains() for scores in self._scores], axis=0)
+        gains = _total([scores.gains for scores in self._scores])
         candidates = self._candidates
         gains[self._are_taken()] = 0.0
         for _ in range(MAX_REFUSALS):
@@ -279,25 +328,25 @@ class Selector:
         least = self._candidates.threshold * column[row] if self.columns.rows else 0.0
         return self.columns.distance(row, column, leaving) > least
 
-    def _refine(self) -> tuple[int, str]:
+    def _refine(self) -> str:
         """Exchange basis vectors while that lowers J; while the rows are separated, remove some.
 
         A basis that no longer separates them, after all exchanges, gives way to the last that did.
         """
-        separating = None
-        n_exchanges, n_idle, reason = 0, 0, "max_iter"
-        while n_exchanges < self.search.max_iter:
-            if self._is_late():
+        n_idle, reason, states = 0, "max_iter", []
+        while self._n_changes < self.search.max_iter:
+            if self.columns.data.is_late():
                 reason = "max_time"
                 break
             if self._is_separated and len(self.columns.rows) > 1:
-                rows = self.columns.rows.copy()
-                separating = rows, [machine.save() for machine in self.machines]
+                self._separating, states = self._reached, [m.save() for m in self.machines]
                 self._remove_least()
+                self._reach()
                 self._tell("shrink")
                 continue
             if self._exchange_best():
-                n_exchanges, n_idle = n_exchanges + 1, 0
+                self._n_changes, n_idle = self._n_changes + 1, 0
+                self._reach()
                 self._tell("refine")
             elif self._are_drawn and n_idle < MAX_IDLE:
                 self._draw()
@@ -305,11 +354,12 @@ class Selector:
             else:
                 reason = "converged"
                 break
-        if separating is not None and not self._is_separated:
-            self.columns.restore(separating[0])
-            for machine, state in zip(self.machines, separating[1], strict=True):
+        if self._separating is not None and not self._is_separated:
+            self._reached = self._separating
+            self.columns.restore(list(self._reached.stage.rows))
+            for machine, state in zip(self.machines, states, strict=True):
                 machine.restore(state)
-        return n_exchanges, reason
+        return reason
 
     def _remove_least(self) -> None:
         at = int(np.argmin(np.sum([machine.losses for machine in self.machines], axis=0)))
@@ -321,7 +371,7 @@ class Selector:
 
     def _exchange_best(self) -> bool:
         """Make the exchange that lowers J most; False if none does."""
-        falls = np.sum([scores.exchanges() for scores in self._scores], axis=0)
+        falls = _total([scores.exchanges for scores in self._scores])
         falls[:, self._are_taken()] = -np.inf
         least = self.search.tol * self._objective
         for _ in range(MAX_REFUSALS):
@@ -378,3 +428,11 @@ class Selector:
     def _tell(self, stage: str) -> None:
         if self.show is not None:
             self.show(stage, describe_machines(self.machines))
+
+
+def _total(parts: list[Callable[[], FloatArray]]) -> FloatArray:
+    """Sum of what the functions give, with two of the arrays in memory at most."""
+    total = parts[0]()
+    for part in parts[1:]:
+        total += part()
+    return total

@@ -1,0 +1,111 @@
+"""The bases of all binary problems of a fit, chosen one after another."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from widemargin.deadline import share_time
+from widemargin.problem import Problem, Subproblem
+from widemargin.solvers.sparse_columns import Columns, KernelRows
+from widemargin.solvers.sparse_machine import Machine
+from widemargin.solvers.sparse_plan import plan_memory, plan_time
+from widemargin.solvers.sparse_search import (
+    Search,
+    Selection,
+    Selector,
+    Stage,
+    describe_constant,
+    draw_candidates,
+)
+
+#: Called with the number of a basis, the name of the stage and the present `Stage`.
+Listener = Callable[[int, str, Stage], object]
+
+
+class RunningVote:
+    """The class that each training row is given by decisions that come one after another.
+
+    Parameters
+    ----------
+    problem : Problem
+        The rows, with their labels and weights.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        n = len(problem.labels)
+        self.problem = problem
+        # Of two classes the decision is that of the second, against zero for the first.
+        self._n_added = 1 if len(problem.classes) == 2 else 0
+        self._highest = np.zeros(n) if self._n_added else np.full(n, -np.inf)
+        self._labels = np.zeros(n, np.intp)
+
+    def add(self, decisions: NDArray[np.float64]) -> None:
+        """Take up the decisions of the next classes, shape (n_more, n)."""
+        for more in decisions:
+            is_higher = more > self._highest
+            self._labels[is_higher] = self._n_added
+            np.maximum(self._highest, more, out=self._highest)
+            self._n_added += 1
+
+    def beats_majority(self) -> bool:
+        """Whether at least as many rows are right, by weight, as belong to the largest class."""
+        labels, weights = self.problem.labels, self.problem.weights
+        return bool(weights[self._labels == labels].sum() >= np.bincount(labels, weights).max())
+
+
+def choose_bases(
+    problem: Problem,
+    rows: KernelRows,
+    groups: list[list[Subproblem]],
+    search: Search,
+    C: float,
+    rng: np.random.Generator,
+    listen: Listener | None,
+) -> list[Selection]:
+    """Choose the basis of every group of binary problems, which share the time that there is.
+
+    Parameters
+    ----------
+    problem : Problem
+        The training data.
+    rows : KernelRows
+        Its rows.
+    groups : list of list of Subproblem
+        Problems of all rows; those of a group share a basis.
+    search : Search
+        What to do, with all of the memory and of the time.
+    C : float
+        Cost of an error.
+    rng : Generator
+        For drawing candidates.
+    listen : callable or None
+        Told about every change.
+    """
+    n_questions = sum(len(group) for group in groups)
+    is_held, search = plan_memory(rows, search, len(groups[0]), n_questions)
+    search = plan_time(rows, search, len(groups))
+    cost, vote = C * problem.weights, RunningVote(problem)
+    first = cache(lambda: draw_candidates(rows, search, rng))
+    selections, constants = [], []
+    for number, group in enumerate(groups):
+        columns = Columns(rows, n_expected=min(search.n_basis, len(rows)), is_held=is_held)
+        machines = [Machine(columns, question.y, cost) for question in group]
+        constants.append(describe_constant(machines))
+        own = replace(search, deadline=share_time(search.deadline, len(groups) - number))
+        show = None if listen is None else _number_listener(listen, number)
+        selector = Selector(columns, machines, own, first, rng, show)
+        selections.append(selector.run())
+        vote.add(selector.decisions())
+    in_time = all(selection.stop_reason != "max_time" for selection in selections)
+    if in_time or vote.beats_majority():
+        return selections
+    # A search cut short may say less than the bias alone, which names the largest class.
+    pairs = zip(selections, constants, strict=True)
+    return [replace(selection, final=constant) for selection, constant in pairs]
+
+
+def _number_listener(listen: Listener, number: int) -> Callable[[str, Stage], object]:
+    return lambda doing, stage: listen(number, doing, stage)

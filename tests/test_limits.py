@@ -1,0 +1,187 @@
+"""Bounds on time and memory: what is done after time is up, and what a fit takes."""
+
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+
+from widemargin import ProjectedSVC, deadline
+from widemargin.solvers import sparse_plan, sparse_scores
+
+from . import counting
+
+
+class Clock:
+    """Stands still until it has been looked at so often; then it is far ahead."""
+
+    def __init__(self, n_looks):
+        self.n_looks = n_looks
+        self.n_late = 0
+
+    def __call__(self):
+        self.n_looks -= 1
+        if self.n_looks >= 0:
+            return 0.0
+        self.n_late += 1
+        return 1e9
+
+
+@pytest.fixture
+def set_clock(monkeypatch):
+    """Function that makes time pass after a number of looks at the clock."""
+
+    def set_to(n_looks):
+        clock = Clock(n_looks)
+        monkeypatch.setattr(deadline, "perf_counter", clock)
+        return clock
+
+    return set_to
+
+
+def make_rows(n, n_classes, seed=0, rare=0.1):
+    """Rows of overlapping classes, of which the first has most."""
+    rng = np.random.default_rng(seed)
+    shares = np.full(n_classes, rare)
+    shares[0] = 1.0 - rare * (n_classes - 1)
+    y = rng.choice(n_classes, n, p=shares)
+    return rng.normal(size=(n, 4)) + 0.7 * rng.normal(size=(n_classes, 4))[y], y
+
+
+def fit_late(model, X, y):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(X, y)
+
+
+PROJECTED = [
+    {},
+    {"n_basis": "auto"},
+    {"move": True},
+    {"shared_basis": True},
+    {"candidates": 30},
+]
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("options", PROJECTED, ids=str)
+@pytest.mark.parametrize("as_sparse", [False, True])
+def test_time_that_is_up_at_any_look_leaves_a_model_that_beats_the_majority(
+    set_clock, monkeypatch, options, n_classes, as_sparse
+):
+    monkeypatch.setattr(sparse_scores, "EXACT_ROWS", 0)
+    monkeypatch.setattr(sparse_scores, "PIECE_VALUES", 2**10)
+    X, y = make_rows(300, n_classes)
+    X = sparse.csr_matrix(X) if as_sparse else X
+    for n_looks in (1, 3, 10, 30, 100, 300, 1000, 3000):
+        clock = set_clock(n_looks)
+        model = fit_late(ProjectedSVC(max_time=1.0, n_jobs=1, random_state=0, **options), X, y)
+        assert np.isfinite(model.decision_function(X)).all()
+        # Every piece of work that is under way ends at its next look.
+        assert clock.n_late < 30
+        if model.stop_reason_ == "max_time":
+            assert np.mean(model.predict(X) == y) >= np.bincount(y).max() / len(y)
+
+
+def test_few_kernel_values_are_computed_after_time_is_up(set_clock, monkeypatch):
+    X, y = make_rows(5000, 2)
+    kernel = counting.CountingKernel(0.5)
+    monkeypatch.setattr(counting, "counts", [])
+    # Scoring all candidates once takes more than 5000^2.
+    set_clock(30)
+    model = fit_late(ProjectedSVC(kernel=kernel, max_time=1e-3, memory="20 MB", n_jobs=1), X, y)
+    assert model.stop_reason_ == "max_time"
+    assert sum(counting.counts) < 5000**2 / 10
+
+
+def test_the_objective_never_rises_with_time(set_clock):
+    X, y = make_rows(400, 2)
+    objectives = []
+    for n_looks in (2, 20, 60, 200, 600, 2000, 6000):
+        set_clock(n_looks)
+        model = ProjectedSVC(n_basis=12, candidates=50, max_time=1.0, n_jobs=1, random_state=0)
+        objectives.append(fit_late(model, X, y).objective_)
+    assert (np.diff(objectives) <= 1e-9 * objectives[0]).all()
+    assert objectives[-1] < 0.9 * objectives[0]
+
+
+def test_a_basis_worse_than_the_majority_gives_way_to_the_bias(set_clock, monkeypatch):
+    X, y = make_rows(300, 2)
+    monkeypatch.setattr("widemargin.estimators.bases.RunningVote.beats_majority", lambda _: False)
+    set_clock(150)
+    with pytest.warns(ConvergenceWarning, match="largest class"):
+        model = ProjectedSVC(max_time=1.0, n_jobs=1).fit(X, y)
+    assert not model.coef_.any()
+    assert_array_equal(model.predict(X), 0)
+
+
+def test_enough_time_changes_nothing():
+    X, y = make_rows(300, 3)
+    models = [ProjectedSVC(n_basis=6, max_time=t).fit(X, y) for t in (None, 1e6)]
+    assert_array_equal(models[1].basis_indices_, models[0].basis_indices_)
+    assert_allclose(models[1].coef_, models[0].coef_, rtol=1e-9)
+
+
+def test_candidates_are_as_many_as_there_is_time_for(monkeypatch):
+    X, y = make_rows(2000, 2)
+    seen = []
+    draw = sparse_plan.limit_candidates
+    monkeypatch.setattr(
+        sparse_plan, "limit_candidates", lambda *args: seen.append(args[2]) or draw(*args)
+    )
+    monkeypatch.setattr(sparse_plan, "_time_value", lambda _: 1e-6)
+    for max_time in (1.0, 10.0, 1e6):
+        fit_late(ProjectedSVC(n_basis=5, max_time=max_time, max_iter=1, memory="1 GB"), X, y)
+    # 0.5 s are 500,000 values, 250 for each row; with five vectors each costs 2.5 passes.
+    assert seen[1::2][0] == pytest.approx(100, rel=0.1)
+    assert seen[1::2][1] == pytest.approx(1000, rel=0.1)
+    assert seen[1::2][2] == 2000
+
+
+MEASURE = """
+import resource, sys, warnings
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from widemargin import ProjectedSVC
+warnings.simplefilter("ignore", ConvergenceWarning)
+rng = np.random.default_rng(0)
+X = rng.normal(size=(60_000, 30))
+y = rng.integers(0, int(sys.argv[1]), len(X))
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+def fit(rows, memory):
+    model = ProjectedSVC(
+        n_basis=30, memory=memory, shared_basis=sys.argv[2] == "True", max_iter=3, n_jobs=2,
+        max_time=3.0,
+    )
+    model.fit(X[:rows], y[:rows])
+fit(3000, "100 MB")
+before = peak()
+fit(len(X), int(sys.argv[3]))
+print(peak() - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in other units elsewhere")
+@pytest.mark.parametrize(("n_classes", "shared"), [(2, False), (3, True)])
+def test_peak_memory_is_what_was_asked_for(n_classes, shared):
+    asked = 40_000_000
+    out = subprocess.run(
+        [sys.executable, "-c", MEASURE, str(n_classes), str(shared), str(asked)],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert int(out.stdout) <= 1.2 * asked + 20_000_000
+
+
+def test_too_little_memory_is_refused_with_the_least_amount():
+    X, y = np.random.default_rng(0).normal(size=(100_000, 30)), np.arange(100_000) % 2
+    with pytest.raises(
+        ValueError, match=r"memory: 1,000,000 bytes .* need ([\d,]+) bytes"
+    ) as error:
+        ProjectedSVC(memory="1 MB").fit(X, y)
+    least = int(str(error.value).split("need ")[1].split(" ")[0].replace(",", ""))
+    fit_late(ProjectedSVC(memory=least, max_time=0.01), X, y)
