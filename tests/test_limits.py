@@ -185,3 +185,20 @@ def test_too_little_memory_is_refused_with_the_least_amount():
         ProjectedSVC(memory="1 MB").fit(X, y)
     least = int(str(error.value).split("need ")[1].split(" ")[0].replace(",", ""))
     fit_late(ProjectedSVC(memory=least, max_time=0.01), X, y)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "chi2", "intersection", "hellinger"])
+@pytest.mark.parametrize("scale", [1e-310, 5e-324, 1e-200, 1e-45])
+@pytest.mark.parametrize("n", [60, 1500])
+def test_values_close_to_zero_have_finite_answers_or_none(kernel, scale, n):
+    rng = np.random.default_rng(0)
+    X, y = np.abs(rng.normal(size=(n, 4))) * scale, rng.integers(0, 2, n)
+    model = ProjectedSVC(n_basis=5, kernel=kernel, gamma=1.0, max_iter=3)
+    try:
+        fit_late(model, X, y)
+    except ValueError as error:
+        assert "X: no row has a positive kernel value" in str(error)  # noqa: PT017
+        return
+    assert np.isfinite(model.coef_).all()
+    assert np.isfinite(model.intercept_).all()
+    assert np.isfinite(model.decision_function(X)).all()

@@ -1,6 +1,5 @@
 """What the classifiers with additive kernels share."""
 
-import time
 import warnings
 from abc import abstractmethod
 from typing import Any, Protocol
@@ -11,6 +10,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin.deadline import start_deadline
 from widemargin.estimators.rest_base import OneVsRest, RestClassifier
 from widemargin.kernels import is_small
 from widemargin.models.additive import BinModel, TableModel
@@ -67,7 +67,7 @@ class LinearClassifier(RestClassifier):
 
     def _deadline(self) -> float | None:
         """When a fit that begins now has to end, by `time.perf_counter`."""
-        return None if self.max_time is None else time.perf_counter() + self.max_time
+        return start_deadline(self.max_time)
 
     def _settings(self, problem: Problem, deadline: float | None) -> Descent:
         return Descent(
@@ -112,6 +112,11 @@ class LinearClassifier(RestClassifier):
         self.violation_ = float(result.violation.max())
         if self.warm_start:
             self._warm_state = (problem.labels, result.alpha)
+
+    def _note_part(self, part: Problem, problem: Problem) -> None:
+        """Say so if there was no time for all rows, whatever came of the others."""
+        if len(part.labels) < len(problem.labels) and self.stop_reason_ != "diverged":
+            self.stop_reason_ = "max_time"
 
     def _advise_scaling(self) -> str:
         """How to scale the features, which quickens the descent."""

@@ -22,7 +22,7 @@ from widemargin.kernels import Index, Kernel
 from widemargin.memory import parse_bytes
 from widemargin.models.basis_path import BasisPath, join_stages
 from widemargin.parallel import open_workers
-from widemargin.problem import Problem
+from widemargin.problem import Problem, take_rows
 from widemargin.progress import show_bases
 from widemargin.solvers.sparse_move import can_move
 from widemargin.solvers.sparse_search import (
@@ -382,10 +382,7 @@ class ProjectedSVC(BasisClassifier):
         seed: int,
     ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
         """Which rows held out are right at every size, and the objectives."""
-        part = replace(
-            problem, X=problem.X[kept], labels=problem.labels[kept], kept=problem.kept[kept],
-            sample_weights=problem.sample_weights[kept], weights=problem.weights[kept],
-        )  # fmt: skip
+        part = take_rows(problem, kept)
         queries = problem.X[held_out]
         options: dict[str, Any] = {"max_bytes": search.max_bytes, "n_jobs": self.n_jobs}
         decisions: list[NDArray[np.float64]] = []

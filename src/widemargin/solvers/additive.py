@@ -5,7 +5,6 @@ stopping rule, for one class against the rest. It runs for several classes at on
 from its codes once for all of them.
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from widemargin.deadline import is_late
 from widemargin.parallel import Workers
 from widemargin.solvers import additive_fast as fast
 from widemargin.solvers.additive_fast import Rows
@@ -272,7 +272,7 @@ class _Group:
                     return "diverged"
             if self.is_done.all():
                 return "converged"
-            if settings.deadline is not None and time.perf_counter() > settings.deadline:
+            if is_late(settings.deadline):
                 return "max_time"
         if best is not None:
             best.restore()

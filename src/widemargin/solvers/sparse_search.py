@@ -13,6 +13,9 @@ from widemargin.solvers.sparse_machine import Machine, Solution
 from widemargin.solvers.sparse_move import Moved, move_basis
 from widemargin.solvers.sparse_scores import Candidates, Scores
 
+#: Least squared distance from the span of the basis: coefficients grow like its inverse, and the
+#: square of a smaller one is no number of full precision in float64.
+MIN_DISTANCE = float(np.sqrt(np.finfo(np.float64).tiny))
 #: Exchanges that were promised to lower J and did not, before the search ends.
 MAX_REFUSALS = 5
 #: Draws of candidates of which none is of use, before the search ends.
@@ -236,8 +239,8 @@ class Selector:
         stop_reason = self._grow()
         if stop_reason == "rank" and not self._path:
             raise ValueError(
-                "X: no row has a positive kernel value with itself, so there is no basis vector; "
-                "check the features, or use another kernel"
+                "X: no row has a positive kernel value with itself whose square is above zero, "
+                "so there is no basis vector; scale the features, or use another kernel"
             )
         if self.search.refine and stop_reason != "max_time":
             refined = self._refine()
@@ -326,7 +329,7 @@ class Selector:
     def _is_independent(self, row: int, column: FloatArray, leaving: int | None = None) -> bool:
         """The condition (48) for the regulariser alone, whatever the support vectors."""
         least = self._candidates.threshold * column[row] if self.columns.rows else 0.0
-        return self.columns.distance(row, column, leaving) > least
+        return self.columns.distance(row, column, leaving) > max(least, MIN_DISTANCE)
 
     def _refine(self) -> str:
         """Exchange basis vectors while that lowers J; while the rows are separated, remove some.

@@ -1,11 +1,11 @@
 """The intersection kernel in its unary space: the primal problem by Newton's method."""
 
-import time
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from widemargin.deadline import is_late
 from widemargin.solvers import unary_fast as fast
 from widemargin.solvers.additive import Descent, LinearResult
 from widemargin.solvers.coded_rows import FloatArray
@@ -73,7 +73,7 @@ def solve_primal(
             reason = "converged"
             if not settings.finish or norm == 0.0 or norm > 0.5 * before:
                 break
-        if settings.deadline is not None and time.perf_counter() > settings.deadline:
+        if is_late(settings.deadline):
             reason = "max_time" if reason == "max_iter" else reason
             break
         curvature = np.where(shortfall > 0, 2.0 * costs, 0.0)
