@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin.deadline import start_deadline
+from widemargin.estimators.majority import RunningVote, constant_intercept
 from widemargin.estimators.rest_base import OneVsRest, RestClassifier
 from widemargin.kernels import is_small
 from widemargin.models.additive import BinModel, TableModel
@@ -33,6 +34,8 @@ from widemargin.validation import (
     refuse_negative,
 )
 
+#: Said of a fit that came to less than a constant.
+CONSTANT_ADVICE = "the model predicts the largest class, since it had come to less than that; "
 LOSSES = ("hinge", "squared_hinge")
 #: A finer tolerance needs the digits of float64.
 FLOAT32_TOL = 1e-3
@@ -118,6 +121,10 @@ class LinearClassifier(RestClassifier):
         if len(part.labels) < len(problem.labels) and self.stop_reason_ != "diverged":
             self.stop_reason_ = "max_time"
 
+    def _advise_late(self) -> str:
+        """What a fit that ran out of time came to, and what to do."""
+        return "allow more time for the optimum"
+
     def _advise_scaling(self) -> str:
         """How to scale the features, which quickens the descent."""
         return "scale the features"
@@ -126,7 +133,7 @@ class LinearClassifier(RestClassifier):
         advice = {
             "max_iter": f"max_iter={self.max_iter} passes were made; raise it, lower C, or "
             f"{self._advise_scaling()}",
-            "max_time": f"max_time={self.max_time} s has passed; allow more time for the optimum",
+            "max_time": f"max_time={self.max_time} s has passed; {self._advise_late()}",
             "diverged": f"the approximate descent diverged, and the best of its solutions is kept "
             f"(violation {self.violation_:.3g}); lower C, use more anchors, features between 0 and 1, "
             "or AdditiveSVC, whose descent converges",
@@ -223,6 +230,21 @@ class AdditiveClassifier(CurveClassifier, LinearClassifier):
     """Base of those that are linear in numbers which tables have for the values."""
 
     _model: TableModel | BinModel
+    _is_constant = False
+
+    def _require_majority(self, problem: Problem) -> None:
+        """Predict the largest class if a fit that was stopped has come to less than that."""
+        self._is_constant = False
+        if self.stop_reason_ != "max_time":
+            return
+        vote = RunningVote(problem)
+        vote.add(self._model.decide(problem.X, self.n_jobs).T)
+        if not vote.beats_majority():
+            self._model = self._model.make_constant(constant_intercept(problem))
+            self._is_constant = True
+
+    def _advise_late(self) -> str:
+        return f"{CONSTANT_ADVICE if self._is_constant else ''}{super()._advise_late()}"
 
 
 class HistogramClassifier(AdditiveClassifier):

@@ -5,9 +5,9 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from widemargin.deadline import share_time
+from widemargin.estimators.majority import RunningVote
 from widemargin.problem import Problem, Subproblem
 from widemargin.solvers.sparse_columns import Columns, KernelRows
 from widemargin.solvers.sparse_machine import Machine
@@ -23,37 +23,6 @@ from widemargin.solvers.sparse_search import (
 
 #: Called with the number of a basis, the name of the stage and the present `Stage`.
 Listener = Callable[[int, str, Stage], object]
-
-
-class RunningVote:
-    """The class that each training row is given by decisions that come one after another.
-
-    Parameters
-    ----------
-    problem : Problem
-        The rows, with their labels and weights.
-    """
-
-    def __init__(self, problem: Problem) -> None:
-        n = len(problem.labels)
-        self.problem = problem
-        # Of two classes the decision is that of the second, against zero for the first.
-        self._n_added = 1 if len(problem.classes) == 2 else 0
-        self._highest = np.zeros(n) if self._n_added else np.full(n, -np.inf)
-        self._labels = np.zeros(n, np.intp)
-
-    def add(self, decisions: NDArray[np.float64]) -> None:
-        """Take up the decisions of the next classes, shape (n_more, n)."""
-        for more in decisions:
-            is_higher = more > self._highest
-            self._labels[is_higher] = self._n_added
-            np.maximum(self._highest, more, out=self._highest)
-            self._n_added += 1
-
-    def beats_majority(self) -> bool:
-        """Whether at least as many rows are right, by weight, as belong to the largest class."""
-        labels, weights = self.problem.labels, self.problem.weights
-        return bool(weights[self._labels == labels].sum() >= np.bincount(labels, weights).max())
 
 
 def choose_bases(

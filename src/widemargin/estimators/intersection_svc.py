@@ -52,7 +52,8 @@ class IntersectionSVC(AdditiveClassifier):
     max_iter : int, default=1000
         Passes over the data, or Newton steps.
     max_time : float or None, default=None
-        Seconds after which to stop with the model reached so far.
+        Seconds after which to stop with the model reached so far, or with one that predicts the
+        largest class if that is more accurate on the training rows.
     warm_start : bool, default=False
         Start from the last solution if the labels are the same; in the dual of one class against
         the rest only.
@@ -162,6 +163,7 @@ class IntersectionSVC(AdditiveClassifier):
             # Crammer and Singer's two curves are opposite; one says it all.
             curves = curves[1:] - curves[:1]
         self._model = BinModel(self.quantiser_, offsets, curves, np.zeros(len(curves)))
+        self._require_majority(problem)
 
     def _solve(
         self, problem: Problem, codes: Codes, offsets: NDArray[np.int64], deadline: float | None
