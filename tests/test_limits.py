@@ -2,16 +2,27 @@
 
 import subprocess
 import sys
+import time
 import warnings
+from unittest import mock
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from widemargin import ProjectedSVC, deadline
-from widemargin.solvers import sparse_plan, sparse_scores
+from widemargin import (
+    LRSVC,
+    AdditiveSVC,
+    IntersectionSVC,
+    PowerMeanSVC,
+    ProjectedSVC,
+    deadline,
+)
+from widemargin.estimators import lr_svc, power_mean_svc
+from widemargin.solvers import additive, additive_fast, sparse_plan, sparse_scores
 
 from . import counting
 
@@ -202,3 +213,129 @@ def test_values_close_to_zero_have_finite_answers_or_none(kernel, scale, n):
     assert np.isfinite(model.coef_).all()
     assert np.isfinite(model.intercept_).all()
     assert np.isfinite(model.decision_function(X)).all()
+
+
+LINEAR = [
+    LRSVC(n_anchors=20),
+    LRSVC(n_anchors=20, anchors="random", kernel="chi2"),
+    AdditiveSVC(),
+    AdditiveSVC(solver="sgd"),
+    IntersectionSVC(),
+    IntersectionSVC(solver="primal"),
+    IntersectionSVC(multi_class="crammer_singer"),
+    PowerMeanSVC(),
+    PowerMeanSVC(solver="sgd"),
+    PowerMeanSVC(lut=True),
+]
+
+
+@pytest.mark.parametrize("model", LINEAR, ids=str)
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_linear_models_stopped_at_any_look_beat_the_majority(
+    set_clock, monkeypatch, model, n_classes
+):
+    monkeypatch.setattr(additive, "PIECE_WORK", 2000)
+    monkeypatch.setattr(lr_svc, "BLOCK_ROWS", 128)
+    rng = np.random.default_rng(0)
+    # Labels have nothing to do with the features: the majority is hard to beat.
+    X = rng.random((1500, 4))
+    y = np.maximum(rng.integers(0, 2 * n_classes, len(X)) - n_classes, 0)
+    for n_looks in (1, 2, 4, 8, 16, 64):
+        clock = set_clock(n_looks)
+        fitted = fit_late(clone(model).set_params(max_time=1.0, n_jobs=1, random_state=0), X, y)
+        assert clock.n_late < 10
+        assert np.isfinite(fitted.decision_function(X)).all()
+        if fitted.stop_reason_ == "max_time":
+            assert np.mean(fitted.predict(X) == y) >= np.bincount(y).max() / len(y)
+
+
+@pytest.mark.parametrize("model", [IntersectionSVC(solver="primal"), LRSVC(n_anchors=5)], ids=str)
+def test_a_constant_model_says_so(set_clock, model):
+    rng = np.random.default_rng(0)
+    X, y = rng.random((4000, 4)), (np.arange(4000) % 10 == 0).astype(int)
+    set_clock(1)
+    judge = mock.patch.object(lr_svc, "weigh_right", side_effect=[0.0, 1.0])
+    with judge, pytest.warns(ConvergenceWarning, match="predicts the largest class"):
+        model = clone(model).set_params(max_time=1.0).fit(X, y)
+    assert_array_equal(model.predict(X), 0)
+
+
+def test_a_pass_ends_when_time_is_up(set_clock, monkeypatch):
+    monkeypatch.setattr(additive, "PIECE_WORK", 2000)
+    sizes = []
+    sweep = additive_fast.sweep
+
+    def note(rows, order, *args):
+        sizes.append(len(order))
+        sweep(rows, order, *args)
+
+    monkeypatch.setattr(additive_fast, "sweep", note)
+    X, y = np.random.default_rng(0).random((3000, 4)), np.arange(3000) % 2
+    set_clock(4)
+    model = fit_late(AdditiveSVC(max_time=1.0, n_jobs=1, random_state=0), X, y)
+    assert model.stop_reason_ == "max_time"
+    assert model.n_iter_ == 1
+    assert sum(sizes) < 3000
+
+
+def test_kernel_values_of_some_rows_are_enough(set_clock, monkeypatch):
+    monkeypatch.setattr(lr_svc, "BLOCK_ROWS", 100)
+    seen = []
+    make = lr_svc._Reader.make_numbers
+    monkeypatch.setattr(
+        lr_svc._Reader, "make_numbers", lambda self, X: seen.append(len(X)) or make(self, X)
+    )
+    X, y = make_rows(2000, 2, rare=0.5)
+    set_clock(10)
+    model = fit_late(LRSVC(n_anchors=10, max_time=1.0, n_jobs=1, random_state=0), X, y)
+    assert model.stop_reason_ == "max_time"
+    assert 100 <= sum(seen) < 1000
+    assert model.score(X, y) > 0.6
+
+
+def test_anchors_are_as_many_as_there_is_time_for(monkeypatch):
+    X, y = make_rows(2000, 2)
+    monkeypatch.setattr(lr_svc, "perf_counter", mock.Mock(side_effect=[0.0, 1.0]))
+    # A hundred anchors take a second, an eighth of the time allows for five times the work.
+    model = LRSVC(n_anchors=1000, anchors="random", max_time=40.0, max_iter=1, random_state=0)
+    fit_late(model, X, y)
+    assert len(model.anchors_) == int(100 * np.cbrt(5.0))
+
+
+@pytest.mark.parametrize("model", [LRSVC(n_anchors=20), PowerMeanSVC()], ids=str)
+def test_enough_time_takes_all_rows(model):
+    X, y = make_rows(1500, 3)
+    X = X - X.min(axis=0)
+    settings = {"random_state": 0, "max_iter": 20}
+    slow, free = (clone(model).set_params(max_time=t, **settings) for t in (1e6, None))
+    fit_late(slow, X, y)
+    fit_late(free, X, y)
+    assert slow.stop_reason_ == free.stop_reason_
+    if isinstance(model, PowerMeanSVC):
+        assert_allclose(slow.coef_, free.coef_)
+    else:
+        assert slow.score(X, y) > free.score(X, y) - 0.02
+
+
+def test_power_means_of_some_rows_are_enough(set_clock, monkeypatch):
+    monkeypatch.setattr(power_mean_svc, "FIRST_ROWS", 500)
+    X, y = make_rows(4000, 2, rare=0.5)
+    X = X - X.min(axis=0)
+    set_clock(2)
+    model = fit_late(PowerMeanSVC(C=1.0, max_time=1.0, n_jobs=1, random_state=0), X, y)
+    assert model.stop_reason_ == "max_time"
+    assert model.n_seen_ == 500
+    assert model.score(X, y) > 0.6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", [ProjectedSVC(), ProjectedSVC(n_basis="auto"), *LINEAR], ids=str)
+def test_max_time_on_many_rows(model):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 10, 100_000)
+    X = rng.random((len(y), 30)) + 0.2 * rng.random((10, 30))[y]
+    fit_late(clone(model).set_params(max_time=1.0), X[:5000], y[:5000])
+    began = time.perf_counter()
+    fit_late(clone(model).set_params(max_time=0.5), X, y)
+    # A bound of 1.05 s, five times over for machines that are busy.
+    assert time.perf_counter() - began < 5.25

@@ -18,7 +18,8 @@ from widemargin.parallel import open_workers
 from widemargin.problem import Problem
 from widemargin.solvers.sparse_columns import VALUE_BYTES, Columns
 from widemargin.solvers.sparse_machine import Machine
-from widemargin.solvers.sparse_search import Selection, describe_machines
+from widemargin.solvers.sparse_search import Selection
+from widemargin.solvers.sparse_stages import describe_machines
 from widemargin.validation import draw_seed
 
 #: Basis vectors whose kernel values are computed together.

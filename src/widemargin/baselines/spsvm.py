@@ -15,7 +15,8 @@ from widemargin.problem import Problem
 from widemargin.solvers.sparse_columns import Columns, FloatArray, KernelRows
 from widemargin.solvers.sparse_machine import Machine
 from widemargin.solvers.sparse_scores import DEPENDENT, DEPENDENT_FLOAT32
-from widemargin.solvers.sparse_search import MAX_IDLE, Selection, Stage, describe_machines
+from widemargin.solvers.sparse_search import MAX_IDLE, Selection
+from widemargin.solvers.sparse_stages import Stage, describe_machines
 from widemargin.validation import check_integer, draw_seed
 
 #: Newton steps on one coefficient; three to six are the rule.

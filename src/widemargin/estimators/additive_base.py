@@ -55,6 +55,9 @@ class LinearClassifier(RestClassifier):
     random_state: Any
     verbose: int
 
+    #: Whether the model predicts the largest class, see `RunningVote`.
+    _is_constant = False
+
     def _check_params(self) -> None:
         super()._check_params()
         check_number("tol", self.tol, above=0)
@@ -123,7 +126,7 @@ class LinearClassifier(RestClassifier):
 
     def _advise_late(self) -> str:
         """What a fit that ran out of time came to, and what to do."""
-        return "allow more time for the optimum"
+        return f"{CONSTANT_ADVICE if self._is_constant else ''}allow more time for the optimum"
 
     def _advise_scaling(self) -> str:
         """How to scale the features, which quickens the descent."""
@@ -230,7 +233,6 @@ class AdditiveClassifier(CurveClassifier, LinearClassifier):
     """Base of those that are linear in numbers which tables have for the values."""
 
     _model: TableModel | BinModel
-    _is_constant = False
 
     def _require_majority(self, problem: Problem) -> None:
         """Predict the largest class if a fit that was stopped has come to less than that."""
@@ -242,9 +244,6 @@ class AdditiveClassifier(CurveClassifier, LinearClassifier):
         if not vote.beats_majority():
             self._model = self._model.make_constant(constant_intercept(problem))
             self._is_constant = True
-
-    def _advise_late(self) -> str:
-        return f"{CONSTANT_ADVICE if self._is_constant else ''}{super()._advise_late()}"
 
 
 class HistogramClassifier(AdditiveClassifier):

@@ -12,14 +12,8 @@ from widemargin.problem import Problem, Subproblem
 from widemargin.solvers.sparse_columns import Columns, KernelRows
 from widemargin.solvers.sparse_machine import Machine
 from widemargin.solvers.sparse_plan import plan_memory, plan_time
-from widemargin.solvers.sparse_search import (
-    Search,
-    Selection,
-    Selector,
-    Stage,
-    describe_constant,
-    draw_candidates,
-)
+from widemargin.solvers.sparse_search import Search, Selection, Selector, draw_candidates
+from widemargin.solvers.sparse_stages import Stage, describe_constant
 
 #: Called with the number of a basis, the name of the stage and the present `Stage`.
 Listener = Callable[[int, str, Stage], object]

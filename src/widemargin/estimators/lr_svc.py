@@ -10,7 +10,7 @@ from sklearn.cluster import MiniBatchKMeans
 
 from widemargin.deadline import is_late, seconds_left, share_time
 from widemargin.estimators.additive_base import LinearClassifier
-from widemargin.estimators.majority import constant_intercept, weigh_right
+from widemargin.estimators.majority import constant_intercept, judged_rows, weigh_right
 from widemargin.kernels import CallableKernel, Index, Kernel, is_precomputed, needs_nonnegative
 from widemargin.kernels.custom import check_matrix
 from widemargin.models.regression import (
@@ -190,22 +190,22 @@ class LRSVC(LinearClassifier):
         result = self._descend(part, plain_rows(found.read, found.write), found.norms, deadline)
         self._note_part(part, problem)
         self.coef_ = result.coef @ reader.root.T
+        self._is_constant = False
         if self.stop_reason_ == "max_time" and self.explanatory is None:
-            self._require_majority(part)
+            self._require_majority(judged_rows(problem))
         self._model = RegressionModel(self.kernel_, self.anchors_, self.explanatory, self.coef_)
 
-    def _require_majority(self, part: Problem) -> None:
+    def _require_majority(self, sample: Problem) -> None:
         """Predict the largest class if a fit that was stopped has come to less than that.
 
         There is no intercept, but a sum of kernel values that are positive does not change its sign.
         """
-        step = -(-len(part.labels) // BLOCK_ROWS)
-        sample = take_rows(part, np.arange(0, len(part.labels), step))
         with open_workers(self.n_jobs) as workers:
             values = KernelValues(self.kernel_, self.anchors_).compute(sample.X, workers)
-        constant = np.outer(constant_intercept(part), np.ones(len(self.coef_.T)))
+        constant = np.outer(constant_intercept(sample), np.ones(len(self.coef_.T)))
         rights = [weigh_right(sample, values @ coef.T) for coef in (self.coef_, constant)]
-        if rights[1] > rights[0]:
+        self._is_constant = rights[1] > rights[0]
+        if self._is_constant:
             self.coef_ = constant
 
     def _choose_anchors(self, problem: Problem, seed: int, deadline: float | None) -> Any:

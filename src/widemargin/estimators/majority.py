@@ -3,7 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from widemargin.problem import Problem
+from widemargin.problem import Problem, take_rows
+
+#: Rows that tell whether a fit is better than the largest class, where decisions of all take long.
+JUDGED_ROWS = 4096
 
 
 class RunningVote:
@@ -19,14 +22,16 @@ class RunningVote:
         n = len(problem.labels)
         self.problem = problem
         # Of two classes the decision is that of the second, against zero for the first.
-        self._n_added = 1 if len(problem.classes) == 2 else 0
-        self._highest = np.zeros(n) if self._n_added else np.full(n, -np.inf)
+        self._is_binary = len(problem.classes) == 2
+        self._n_added = 1 if self._is_binary else 0
+        self._highest = np.zeros(n) if self._is_binary else np.full(n, -np.inf)
         self._labels = np.zeros(n, np.intp)
 
     def add(self, decisions: NDArray[np.float64]) -> None:
         """Take up the decisions of the next classes, shape (n_more, n)."""
         for more in decisions:
-            is_higher = more > self._highest
+            # Of two classes a tie is the second's, of more the first's, as in predictions.
+            is_higher = more >= self._highest if self._is_binary else more > self._highest
             self._labels[is_higher] = self._n_added
             np.maximum(self._highest, more, out=self._highest)
             self._n_added += 1
@@ -40,6 +45,12 @@ class RunningVote:
         largest = np.bincount(self.problem.labels, self.problem.weights).max()
         # Sums of the same weights in another order.
         return bool(self.weigh_right() >= (1.0 - 1e-12) * largest)
+
+
+def judged_rows(problem: Problem) -> Problem:
+    """Some of the rows, if judging all would take long."""
+    n = len(problem.labels)
+    return take_rows(problem, np.arange(0, n, -(-n // JUDGED_ROWS)))
 
 
 def weigh_right(problem: Problem, decisions: NDArray[np.float64]) -> float:

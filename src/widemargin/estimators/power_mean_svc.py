@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin.deadline import seconds_left
+from widemargin.estimators.majority import judged_rows
 from widemargin.estimators.stochastic import StochasticClassifier
 from widemargin.models.additive import (
     BinEncoder,
@@ -39,8 +40,6 @@ from widemargin.validation import check_choice, check_flag, check_integer, check
 ZERO = 0.001
 #: Rows that are coded in any case, and the least factor by which a larger draw is worth the time.
 FIRST_ROWS, MIN_GROWTH = 1000, 1.5
-#: Rows that tell whether a fit that was stopped is better than the largest class.
-JUDGED_ROWS = 4096
 #: How much more time a row takes among many: their values are sorted.
 CODING_GROWTH = 1.5
 
@@ -92,7 +91,7 @@ class PowerMeanSVC(StochasticClassifier):
     max_time : float or None, default=None
         Seconds after which to stop with the model reached so far. If coding all rows takes more than
         half of them, the model is fitted to as many rows, drawn by chance, as there is time for. It
-        predicts the largest class if that is more accurate on a sample of these rows.
+        predicts the largest class if that is more accurate on a sample of the rows.
     warm_start : bool, default=False
         Start from the last solution if the labels are the same; not with ``solver="sgd"``.
     n_jobs : int or None, default=None
@@ -255,8 +254,7 @@ class PowerMeanSVC(StochasticClassifier):
             self._fit_dual(part, data, deadline)
         self._note_part(part, problem)
         # Decisions of all rows would take as long as coding them.
-        step = -(-len(part.labels) // JUDGED_ROWS)
-        self._require_majority(take_rows(part, np.arange(0, len(part.labels), step)))
+        self._require_majority(judged_rows(problem))
 
     def _represent_in_time(
         self, problem: Problem, deadline: float | None

@@ -25,11 +25,8 @@ from widemargin.parallel import open_workers
 from widemargin.problem import Problem, take_rows
 from widemargin.progress import show_bases
 from widemargin.solvers.sparse_move import can_move
-from widemargin.solvers.sparse_search import (
-    Search,
-    Selection,
-    Stage,
-)
+from widemargin.solvers.sparse_search import Search, Selection
+from widemargin.solvers.sparse_stages import Stage
 from widemargin.validation import (
     check_flag,
     check_integer,
