@@ -23,6 +23,7 @@ from widemargin import (
 )
 from widemargin.estimators import lr_svc, power_mean_svc
 from widemargin.solvers import additive, additive_fast, sparse_plan, sparse_scores
+from widemargin.solvers.unary import UnaryRows
 
 from . import counting
 
@@ -276,6 +277,16 @@ def test_a_pass_ends_when_time_is_up(set_clock, monkeypatch):
     assert model.stop_reason_ == "max_time"
     assert model.n_iter_ == 1
     assert sum(sizes) < 3000
+
+
+def test_a_newton_step_ends_when_time_is_up(set_clock, monkeypatch):
+    X, y = make_rows(1000, 2)
+    products = mock.Mock(side_effect=UnaryRows.multiply, autospec=True)
+    monkeypatch.setattr(UnaryRows, "multiply", lambda self, w: products(self, w))
+    set_clock(3)
+    fit_late(IntersectionSVC(C=10.0, solver="primal", max_time=1.0), X, y)
+    # One of the conjugate gradients, one for the line search.
+    assert products.call_count == 2
 
 
 def test_kernel_values_of_some_rows_are_enough(set_clock, monkeypatch):

@@ -1,10 +1,12 @@
 """The histogram intersection kernel by coordinate descent on bins: ICD."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from widemargin.deadline import share_time
 from widemargin.estimators.additive_base import AdditiveClassifier, asked_classes
 from widemargin.models.additive import BinModel, bin_offsets
 from widemargin.problem import Problem
@@ -187,11 +189,11 @@ class IntersectionSVC(AdditiveClassifier):
         self, problem: Problem, codes: Codes, offsets: NDArray[np.int64], deadline: float | None
     ) -> LinearResult:
         rows, settings = UnaryRows(codes, offsets), self._settings(problem, deadline)
-        costs = self.C * problem.weights
-        results = [
-            solve_primal(rows, np.where(problem.labels == c, 1.0, -1.0), costs, settings)
-            for c in asked_classes(problem)
-        ]
+        costs, asked, results = self.C * problem.weights, asked_classes(problem), []
+        for number, c in enumerate(asked):
+            own = replace(settings, deadline=share_time(deadline, len(asked) - number))
+            y = np.where(problem.labels == c, 1.0, -1.0)
+            results.append(solve_primal(rows, y, costs, own))
         result = gather_results(results)
         self._keep_progress(problem, result)
         return result

@@ -77,7 +77,7 @@ def solve_primal(
             reason = "max_time" if reason == "max_iter" else reason
             break
         curvature = np.where(shortfall > 0, 2.0 * costs, 0.0)
-        step = _newton_step(rows, curvature, gradient)
+        step = _newton_step(rows, curvature, gradient, settings.deadline)
         moved = rows.multiply(step)
         size = _line_search(w, products, step, moved, y, costs, float(gradient @ step))
         if size == 0.0:
@@ -94,8 +94,13 @@ def solve_primal(
     )  # fmt: skip
 
 
-def _newton_step(rows: UnaryRows, curvature: FloatArray, gradient: FloatArray) -> FloatArray:
-    """Solve ``(I + X' diag(curvature) X) step = -gradient`` roughly, by conjugate gradients."""
+def _newton_step(
+    rows: UnaryRows, curvature: FloatArray, gradient: FloatArray, deadline: float | None
+) -> FloatArray:
+    """Solve ``(I + X' diag(curvature) X) step = -gradient`` roughly, by conjugate gradients.
+
+    When time is up, the step so far is a direction of descent, too.
+    """
     step = np.zeros_like(gradient)
     residual = -gradient
     direction = residual.copy()
@@ -107,6 +112,8 @@ def _newton_step(rows: UnaryRows, curvature: FloatArray, gradient: FloatArray) -
         bent = direction + rows.combine(curvature * rows.multiply(direction))
         size = squared / float(direction @ bent)
         step += size * direction
+        if is_late(deadline):
+            break
         residual -= size * bent
         before, squared = squared, float(residual @ residual)
         direction = residual + (squared / before) * direction
