@@ -1,5 +1,6 @@
 """The sparse solver against closed forms, a general minimiser and exhaustive search."""
 
+from functools import partial
 from unittest import mock
 
 import numpy as np
@@ -16,7 +17,7 @@ from widemargin.solvers import sparse_columns, sparse_scores
 from widemargin.solvers.sparse_columns import Columns, KernelRows
 from widemargin.solvers.sparse_machine import Machine
 from widemargin.solvers.sparse_scores import Candidates, Scores
-from widemargin.solvers.sparse_search import Search, Selector, draw_candidates, share_memory
+from widemargin.solvers.sparse_search import Search, Selector, draw_candidates
 
 ALONE = Workers(1, None)
 
@@ -48,7 +49,7 @@ def select(X, y, cost, kernel, n_basis, *, is_held=True, **options):
     search = Search(n_basis, **options)
     rng = np.random.default_rng(0)
     candidates = draw_candidates(columns.data, search, rng)
-    selector = Selector(columns, machines, search, candidates, rng)
+    selector = Selector(columns, machines, search, lambda: candidates, rng)
     return selector.run(), selector
 
 
@@ -333,15 +334,6 @@ def test_a_basis_that_no_longer_separates_gives_way_to_the_last_that_did(is_held
     assert_allclose(1.0 - y * decisions, machine.solution.errors, atol=1e-8)
 
 
-def test_memory_is_shared_by_basis_and_candidates():
-    n, columns = 1000, 8 * 1000 * 20
-    assert share_memory(Search(20, max_bytes=3 * columns), n) == (
-        True, Search(20, max_bytes=2 * columns)
-    )  # fmt: skip
-    small = Search(20, max_bytes=columns)
-    assert share_memory(small, n) == (False, small)
-
-
 def test_threads_do_not_change_the_choice():
     X, y, cost, kernel, _ = make_problem(300, seed=2)
     results = []
@@ -350,8 +342,8 @@ def test_threads_do_not_change_the_choice():
             columns = Columns(KernelRows(kernel, X, workers))
             machines = [Machine(columns, y, cost)]
             rng = np.random.default_rng(0)
-            candidates = draw_candidates(columns.data, Search(10), rng)
-            selector = Selector(columns, machines, Search(10), candidates, rng)
+            draw = partial(draw_candidates, columns.data, Search(10), rng)
+            selector = Selector(columns, machines, Search(10), draw, rng)
             results.append(selector.run().final)
     for other in results[1:]:
         assert other.rows == results[0].rows

@@ -15,9 +15,10 @@ from sklearn.exceptions import ConvergenceWarning
 import widemargin
 from tests.reference import sparse as reference
 from widemargin import ProjectedSVC
+from widemargin.deadline import OutOfTimeError
 from widemargin.kernels import RBF, Linear, Poly
 from widemargin.parallel import Workers, open_workers
-from widemargin.solvers import sparse_columns, sparse_move
+from widemargin.solvers import sparse_columns, sparse_move, sparse_search
 from widemargin.solvers.sparse_columns import Columns, KernelRows
 from widemargin.solvers.sparse_machine import Machine
 from widemargin.solvers.sparse_move import _gradient, _put, move_basis
@@ -42,8 +43,8 @@ def total(machines):
     return sum(machine.solution.objective for machine in machines)
 
 
-def move(columns, machines, tol=1e-7, max_steps=500, deadline=None, show=None):
-    return move_basis(columns, machines, tol=tol, max_steps=max_steps, deadline=deadline, show=show)
+def move(columns, machines, tol=1e-7, max_steps=500, show=None):
+    return move_basis(columns, machines, tol=tol, max_steps=max_steps, show=show)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -150,7 +151,8 @@ def test_the_best_vectors_are_kept_when_a_limit_is_reached():
     assert moved.stop_reason == "max_iter"
     assert moved.n_steps == len(seen) == 2
     assert total(machines) < before
-    still = move(columns, machines, deadline=time.perf_counter() - 1.0)
+    columns.data.deadline = time.perf_counter() - 1.0
+    still = move(columns, machines)
     assert still.stop_reason == "max_time"
     assert_array_equal(still.vectors, moved.vectors)
 
@@ -246,9 +248,11 @@ def test_finding_a_size_takes_half_of_the_time(overlapping):
     assert 300.0 < left < 500.0
 
 
-def test_time_that_is_up_before_vectors_move():
+def test_time_that_is_up_before_vectors_move(monkeypatch):
     X, y = load_iris(return_X_y=True)
+    monkeypatch.setattr(sparse_search, "move_basis", mock.Mock(side_effect=OutOfTimeError))
     with pytest.warns(ConvergenceWarning, match="max_time"):
-        model = ProjectedSVC(n_basis=5, move=True, max_time=1e-9).fit(X, y)
-    assert model.basis_vectors_.shape == (3, 4)
+        model = ProjectedSVC(n_basis=5, move=True, max_time=1000.0).fit(X, y)
+    assert model.stop_reason_ == "max_time"
+    assert len(model.basis_vectors_) == np.sum(model.n_basis_) > 3
     assert_array_equal(model.basis_vectors_, X[model.basis_indices_])

@@ -1,6 +1,6 @@
 """Records that pass between the layers; all frozen."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -55,6 +55,14 @@ class Subproblem:
     y: NDArray[np.float64]
     negative: int
     positive: int
+
+
+def take_rows(problem: Problem, rows: Index) -> Problem:
+    """The problem of some of the rows."""
+    return replace(
+        problem, X=problem.X[rows], labels=problem.labels[rows], kept=problem.kept[rows],
+        sample_weights=problem.sample_weights[rows], weights=problem.weights[rows],
+    )  # fmt: skip
 
 
 def split_binary(problem: Problem) -> list[Subproblem]:

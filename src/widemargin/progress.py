@@ -8,7 +8,7 @@ from typing import Any, TextIO
 
 from widemargin.solvers.divide import LevelProgress
 from widemargin.solvers.optimum import Progress
-from widemargin.solvers.sparse_search import Stage
+from widemargin.solvers.sparse_stages import Stage
 
 #: Seconds between two updates of a line that is written over, and between two lines of a log.
 REFRESH_SECONDS, LOG_SECONDS = 0.2, 10.0

@@ -13,7 +13,7 @@ SOURCE = Path(widemargin.__file__).parent
 
 #: Each layer may import from itself and from those before it.
 LAYERS = [
-    ["__init__", "parallel", "memory", "output_files"],
+    ["__init__", "parallel", "memory", "deadline", "output_files"],
     ["kernels"],
     ["problem", "tables"],
     ["validation", "datasets"],

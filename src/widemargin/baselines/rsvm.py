@@ -18,7 +18,8 @@ from widemargin.parallel import open_workers
 from widemargin.problem import Problem
 from widemargin.solvers.sparse_columns import VALUE_BYTES, Columns
 from widemargin.solvers.sparse_machine import Machine
-from widemargin.solvers.sparse_search import Selection, describe_machines
+from widemargin.solvers.sparse_search import Selection
+from widemargin.solvers.sparse_stages import describe_machines
 from widemargin.validation import draw_seed
 
 #: Basis vectors whose kernel values are computed together.
@@ -137,6 +138,7 @@ class RSVC(BasisClassifier):
         self._check_room(len(problem.labels), len(rows))
         with open_workers(self.n_jobs) as workers:
             data = self._read_rows(problem, kernel, workers)
+            data.hold_copy()
             columns = Columns(data, is_ridge=True, n_expected=len(rows))
             fill_columns(columns, rows)
         cost = self.C * problem.weights

@@ -15,7 +15,8 @@ from widemargin.problem import Problem
 from widemargin.solvers.sparse_columns import Columns, FloatArray, KernelRows
 from widemargin.solvers.sparse_machine import Machine
 from widemargin.solvers.sparse_scores import DEPENDENT, DEPENDENT_FLOAT32
-from widemargin.solvers.sparse_search import MAX_IDLE, Selection, Stage, describe_machines
+from widemargin.solvers.sparse_search import MAX_IDLE, Selection
+from widemargin.solvers.sparse_stages import Stage, describe_machines
 from widemargin.validation import check_integer, draw_seed
 
 #: Newton steps on one coefficient; three to six are the rule.
@@ -139,7 +140,9 @@ class SpSVC(BasisClassifier):
         rng = np.random.default_rng(draw_seed(self.random_state))
         selections = []
         with open_workers(self.n_jobs) as workers:
-            values = RowValues(self._read_rows(problem, kernel, workers), parse_bytes(self.memory))
+            data = self._read_rows(problem, kernel, workers)
+            data.hold_copy()
+            values = RowValues(data, parse_bytes(self.memory))
             for sub in split_classes(problem):
                 columns = Columns(values.data, n_expected=min(self.n_basis, len(sub.y)))
                 machine = Machine(columns, sub.y, self.C * problem.weights)

@@ -1,6 +1,5 @@
 """What the classifiers with additive kernels share."""
 
-import time
 import warnings
 from abc import abstractmethod
 from typing import Any, Protocol
@@ -11,6 +10,8 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin.deadline import start_deadline
+from widemargin.estimators.majority import RunningVote, constant_intercept
 from widemargin.estimators.rest_base import OneVsRest, RestClassifier
 from widemargin.kernels import is_small
 from widemargin.models.additive import BinModel, TableModel
@@ -33,6 +34,8 @@ from widemargin.validation import (
     refuse_negative,
 )
 
+#: Said of a fit that came to less than a constant.
+CONSTANT_ADVICE = "the model predicts the largest class, since it had come to less than that; "
 LOSSES = ("hinge", "squared_hinge")
 #: A finer tolerance needs the digits of float64.
 FLOAT32_TOL = 1e-3
@@ -52,6 +55,9 @@ class LinearClassifier(RestClassifier):
     random_state: Any
     verbose: int
 
+    #: Whether the model predicts the largest class, see `RunningVote`.
+    _is_constant = False
+
     def _check_params(self) -> None:
         super()._check_params()
         check_number("tol", self.tol, above=0)
@@ -67,7 +73,7 @@ class LinearClassifier(RestClassifier):
 
     def _deadline(self) -> float | None:
         """When a fit that begins now has to end, by `time.perf_counter`."""
-        return None if self.max_time is None else time.perf_counter() + self.max_time
+        return start_deadline(self.max_time)
 
     def _settings(self, problem: Problem, deadline: float | None) -> Descent:
         return Descent(
@@ -113,6 +119,15 @@ class LinearClassifier(RestClassifier):
         if self.warm_start:
             self._warm_state = (problem.labels, result.alpha)
 
+    def _note_part(self, part: Problem, problem: Problem) -> None:
+        """Say so if there was no time for all rows, whatever came of the others."""
+        if len(part.labels) < len(problem.labels) and self.stop_reason_ != "diverged":
+            self.stop_reason_ = "max_time"
+
+    def _advise_late(self) -> str:
+        """What a fit that ran out of time came to, and what to do."""
+        return f"{CONSTANT_ADVICE if self._is_constant else ''}allow more time for the optimum"
+
     def _advise_scaling(self) -> str:
         """How to scale the features, which quickens the descent."""
         return "scale the features"
@@ -121,7 +136,7 @@ class LinearClassifier(RestClassifier):
         advice = {
             "max_iter": f"max_iter={self.max_iter} passes were made; raise it, lower C, or "
             f"{self._advise_scaling()}",
-            "max_time": f"max_time={self.max_time} s has passed; allow more time for the optimum",
+            "max_time": f"max_time={self.max_time} s has passed; {self._advise_late()}",
             "diverged": f"the approximate descent diverged, and the best of its solutions is kept "
             f"(violation {self.violation_:.3g}); lower C, use more anchors, features between 0 and 1, "
             "or AdditiveSVC, whose descent converges",
@@ -218,6 +233,17 @@ class AdditiveClassifier(CurveClassifier, LinearClassifier):
     """Base of those that are linear in numbers which tables have for the values."""
 
     _model: TableModel | BinModel
+
+    def _require_majority(self, problem: Problem) -> None:
+        """Predict the largest class if a fit that was stopped has come to less than that."""
+        self._is_constant = False
+        if self.stop_reason_ != "max_time":
+            return
+        vote = RunningVote(problem)
+        vote.add(self._model.decide(problem.X, self.n_jobs).T)
+        if not vote.beats_majority():
+            self._model = self._model.make_constant(constant_intercept(problem))
+            self._is_constant = True
 
 
 class HistogramClassifier(AdditiveClassifier):

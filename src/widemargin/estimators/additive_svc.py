@@ -78,7 +78,8 @@ class AdditiveSVC(StochasticClassifier):
     max_iter : int, default=1000
         Passes over the data.
     max_time : float or None, default=None
-        Seconds after which to stop with the model reached so far.
+        Seconds after which to stop with the model reached so far; `fit`, with one that predicts the
+        largest class if that is more accurate on the training rows.
     warm_start : bool, default=False
         Start from the last solution if the labels are the same: for a path over C. Not with
         ``solver="sgd"``; `partial_fit` goes on from a model.
@@ -249,6 +250,7 @@ class AdditiveSVC(StochasticClassifier):
         problem = replace(problem, X=self._take_features(problem.X, problem.sample_weights))
         self._fit_quantiser(problem)
         self._fit_codes(problem, self.quantiser_.encode(problem.X), deadline)
+        self._require_majority(problem)
 
     def _fit_codes(self, problem: Problem, codes: Codes, deadline: float | None) -> None:
         self._choose_table(problem, codes)

@@ -1,10 +1,12 @@
 """The histogram intersection kernel by coordinate descent on bins: ICD."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from widemargin.deadline import share_time
 from widemargin.estimators.additive_base import AdditiveClassifier, asked_classes
 from widemargin.models.additive import BinModel, bin_offsets
 from widemargin.problem import Problem
@@ -52,7 +54,8 @@ class IntersectionSVC(AdditiveClassifier):
     max_iter : int, default=1000
         Passes over the data, or Newton steps.
     max_time : float or None, default=None
-        Seconds after which to stop with the model reached so far.
+        Seconds after which to stop with the model reached so far, or with one that predicts the
+        largest class if that is more accurate on the training rows.
     warm_start : bool, default=False
         Start from the last solution if the labels are the same; in the dual of one class against
         the rest only.
@@ -162,6 +165,7 @@ class IntersectionSVC(AdditiveClassifier):
             # Crammer and Singer's two curves are opposite; one says it all.
             curves = curves[1:] - curves[:1]
         self._model = BinModel(self.quantiser_, offsets, curves, np.zeros(len(curves)))
+        self._require_majority(problem)
 
     def _solve(
         self, problem: Problem, codes: Codes, offsets: NDArray[np.int64], deadline: float | None
@@ -185,11 +189,11 @@ class IntersectionSVC(AdditiveClassifier):
         self, problem: Problem, codes: Codes, offsets: NDArray[np.int64], deadline: float | None
     ) -> LinearResult:
         rows, settings = UnaryRows(codes, offsets), self._settings(problem, deadline)
-        costs = self.C * problem.weights
-        results = [
-            solve_primal(rows, np.where(problem.labels == c, 1.0, -1.0), costs, settings)
-            for c in asked_classes(problem)
-        ]
+        costs, asked, results = self.C * problem.weights, asked_classes(problem), []
+        for number, c in enumerate(asked):
+            own = replace(settings, deadline=share_time(deadline, len(asked) - number))
+            y = np.where(problem.labels == c, 1.0, -1.0)
+            results.append(solve_primal(rows, y, costs, own))
         result = gather_results(results)
         self._keep_progress(problem, result)
         return result

@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from widemargin.deadline import seconds_left
+from widemargin.estimators.majority import judged_rows
 from widemargin.estimators.stochastic import StochasticClassifier
 from widemargin.models.additive import (
     BinEncoder,
@@ -14,7 +17,7 @@ from widemargin.models.additive import (
     TableModel,
     number_values,
 )
-from widemargin.problem import Problem
+from widemargin.problem import Problem, take_rows
 from widemargin.solvers.additive_fast import sum_codes
 from widemargin.solvers.coded_rows import pad_rank, table_rows
 from widemargin.tables.codes import Codes
@@ -31,10 +34,14 @@ from widemargin.tables.scalar import (
     make_scalar_kernel,
     power_mean,
 )
-from widemargin.validation import check_choice, check_flag, check_integer, check_number
+from widemargin.validation import check_choice, check_flag, check_integer, check_number, draw_seed
 
 #: Smallest number that is raised to a negative power.
 ZERO = 0.001
+#: Rows that are coded in any case, and the least factor by which a larger draw is worth the time.
+FIRST_ROWS, MIN_GROWTH = 1000, 1.5
+#: How much more time a row takes among many: their values are sorted.
+CODING_GROWTH = 1.5
 
 
 class PowerMeanSVC(StochasticClassifier):
@@ -82,7 +89,9 @@ class PowerMeanSVC(StochasticClassifier):
     max_iter : int, default=1000
         Passes over the data.
     max_time : float or None, default=None
-        Seconds after which to stop with the model reached so far.
+        Seconds after which to stop with the model reached so far. If coding all rows takes more than
+        half of them, the model is fitted to as many rows, drawn by chance, as there is time for. It
+        predicts the largest class if that is more accurate on a sample of the rows.
     warm_start : bool, default=False
         Start from the last solution if the labels are the same; not with ``solver="sgd"``.
     n_jobs : int or None, default=None
@@ -237,12 +246,37 @@ class PowerMeanSVC(StochasticClassifier):
         deadline = self._deadline()
         problem = replace(problem, X=self._take_features(problem.X, problem.sample_weights))
         self._prepare(problem)
-        self.n_seen_ = len(problem.labels)
-        data = self._represent(problem)
+        part, data = self._represent_in_time(problem, deadline)
+        self.n_seen_ = len(part.labels)
         if self.solver == "sgd":
-            self._fit_stochastic(problem, data, deadline)
+            self._fit_stochastic(part, data, deadline)
         else:
-            self._fit_dual(problem, data, deadline)
+            self._fit_dual(part, data, deadline)
+        self._note_part(part, problem)
+        # Decisions of all rows would take as long as coding them.
+        self._require_majority(judged_rows(problem))
+
+    def _represent_in_time(
+        self, problem: Problem, deadline: float | None
+    ) -> tuple[Problem, "_Represented"]:
+        """The rows, or as many of them, drawn by chance, as can be coded in half of the time.
+
+        Larger and larger draws are coded until there is no time for the next.
+        """
+        n, n_rows = len(problem.labels), FIRST_ROWS
+        if deadline is None or n <= n_rows:
+            return problem, self._represent(problem)
+        order = np.random.default_rng(draw_seed(self.random_state)).permutation(n)
+        end = deadline - 0.5 * seconds_left(deadline)
+        while True:
+            part = problem if n_rows == n else take_rows(problem, np.sort(order[:n_rows]))
+            began = perf_counter()
+            data = self._represent(part)
+            taken = CODING_GROWTH * max(perf_counter() - began, 1e-6)
+            affordable = seconds_left(end) / taken
+            if n_rows == n or affordable < MIN_GROWTH:
+                return part, data
+            n_rows = min(n, int(n_rows * affordable))
 
     def _represent(self, problem: Problem) -> "_Represented":
         quantiser = None

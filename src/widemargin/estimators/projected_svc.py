@@ -1,6 +1,5 @@
 """Sparse SVMs with a chosen number of basis vectors as a scikit-learn classifier."""
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,6 +9,8 @@ from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_consistent_length, column_or_1d
 
+from widemargin.deadline import is_late, share_time, start_deadline
+from widemargin.estimators.bases import Listener, choose_bases
 from widemargin.estimators.basis_base import (
     BasisClassifier,
     count_changes,
@@ -21,19 +22,11 @@ from widemargin.kernels import Index, Kernel
 from widemargin.memory import parse_bytes
 from widemargin.models.basis_path import BasisPath, join_stages
 from widemargin.parallel import open_workers
-from widemargin.problem import Problem
+from widemargin.problem import Problem, take_rows
 from widemargin.progress import show_bases
-from widemargin.solvers.sparse_columns import Columns
-from widemargin.solvers.sparse_machine import Machine
 from widemargin.solvers.sparse_move import can_move
-from widemargin.solvers.sparse_search import (
-    Search,
-    Selection,
-    Selector,
-    Stage,
-    draw_candidates,
-    share_memory,
-)
+from widemargin.solvers.sparse_search import Search, Selection
+from widemargin.solvers.sparse_stages import Stage
 from widemargin.validation import (
     check_flag,
     check_integer,
@@ -118,11 +111,14 @@ class ProjectedSVC(BasisClassifier):
         Most exchanges, and most steps.
     max_time : float or None, default=None
         Seconds after which to stop with the basis reached so far. Problems share them, and finding
-        the size takes half at most.
+        the size takes half at most. If scoring all candidates would take too long, some are drawn, as
+        many as there is time for. A model that was stopped is at least as accurate on the training
+        rows, by weight, as the largest class: if need be, it predicts that one.
     memory : int or str, default="auto"
-        Bound on kernel values that are held, in bytes or text such as ``"2 GB"``: 8 bytes for each row
-        and basis vector, 4 (of few rows 8) for each row and candidate. What does not fit is computed
-        again and again.
+        Bound on the memory beyond the data, in bytes or text such as ``"2 GB"``. Kernel values take
+        most: 8 bytes for each row and basis vector, 4 (of few rows 8) for each row and candidate.
+        Those that do not fit are computed again and again; if the scores of all candidates do not
+        fit, some candidates are drawn. About 16 MB are not counted. An error names the least amount.
     n_jobs : int or None, default=None
         Threads; None for all cores.
     random_state : int, RandomState or None, default=None
@@ -308,7 +304,7 @@ class ProjectedSVC(BasisClassifier):
             move=self.move,
             tol=self.tol,
             max_iter=self.max_iter,
-            deadline=None if self.max_time is None else time.perf_counter() + self.max_time,
+            deadline=start_deadline(self.max_time),
             max_bytes=parse_bytes(self.memory),
         )
         if self.move and not can_move(kernel):
@@ -318,7 +314,7 @@ class ProjectedSVC(BasisClassifier):
             )
         seed = draw_seed(self.random_state)
         if isinstance(self.n_basis, str) and self.n_basis == "auto":
-            half = replace(search, refine=False, deadline=_share_time(search.deadline, 2))
+            half = replace(search, refine=False, deadline=share_time(search.deadline, 2))
             size = self._find_size(problem, kernel, half, seed)
         else:
             size = self._count_basis(problem)
@@ -361,7 +357,7 @@ class ProjectedSVC(BasisClassifier):
             rights.append(right)
             objectives.append(objective)
             rows = np.append(rows, held_out)
-            if len(rows) >= AUTO_ROWS or _is_late(search.deadline):
+            if len(rows) >= AUTO_ROWS or is_late(search.deadline):
                 break
         weights = problem.sample_weights[rows]
         knee, accuracies = _find_knee(np.hstack(rights), weights / weights.sum())
@@ -383,10 +379,7 @@ class ProjectedSVC(BasisClassifier):
         seed: int,
     ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
         """Which rows held out are right at every size, and the objectives."""
-        part = replace(
-            problem, X=problem.X[kept], labels=problem.labels[kept], kept=problem.kept[kept],
-            sample_weights=problem.sample_weights[kept], weights=problem.weights[kept],
-        )  # fmt: skip
+        part = take_rows(problem, kept)
         queries = problem.X[held_out]
         options: dict[str, Any] = {"max_bytes": search.max_bytes, "n_jobs": self.n_jobs}
         decisions: list[NDArray[np.float64]] = []
@@ -395,7 +388,7 @@ class ProjectedSVC(BasisClassifier):
             # Vectors that have moved do not leave smaller models behind. When time is up, no larger
             # ones are tried.
             for size in sizes:
-                if not decisions or not _is_late(search.deadline):
+                if not decisions or not is_late(search.deadline):
                     found = self._search(part, kernel, replace(search, n_basis=int(size)), seed)
                     basis = join_stages([selection.final for selection in found], part.X)
                     answer = basis.expand(kernel).decide(queries, **options)
@@ -418,30 +411,20 @@ class ProjectedSVC(BasisClassifier):
         n = len(problem.labels)
         if not isinstance(self.candidates, str):
             search = replace(search, n_candidates=count_rows(self.candidates, n))
-        questions = [sub.y for sub in split_classes(problem)]
-        groups = [questions] if self.shared_basis else [[y] for y in questions]
-        is_held, search = share_memory(search, n)
+        questions = split_classes(problem)
+        groups = [questions] if self.shared_basis else [[question] for question in questions]
         with open_workers(self.n_jobs) as workers, show_bases(len(groups), self.verbose) as show:
             rows = self._read_rows(problem, kernel, workers)
-            rng = np.random.default_rng(seed)
-            candidates = draw_candidates(rows, search, rng)
+            return choose_bases(
+                problem, rows, groups, search, float(self.C), np.random.default_rng(seed),
+                self._listener(show),
+            )  # fmt: skip
 
-            def choose(number: int, group: list[NDArray[np.float64]]) -> Selection:
-                columns = Columns(rows, n_expected=min(search.n_basis, n), is_held=is_held)
-                machines = [Machine(columns, y, self.C * problem.weights) for y in group]
-                listener = self._listener(show, number)
-                own = replace(search, deadline=_share_time(search.deadline, len(groups) - number))
-                return Selector(columns, machines, own, candidates, rng, listener).run()
-
-            return [choose(number, group) for number, group in enumerate(groups)]
-
-    def _listener(
-        self, show: Callable[[int, str, Stage], object] | None, number: int
-    ) -> Callable[[str, Stage], object] | None:
+    def _listener(self, show: Listener | None) -> Listener | None:
         if show is None and self.callback is None:
             return None
 
-        def listen(doing: str, stage: Stage) -> None:
+        def listen(number: int, doing: str, stage: Stage) -> None:
             if show is not None:
                 show(number, doing, stage)
             if self.callback is not None:
@@ -455,6 +438,11 @@ class ProjectedSVC(BasisClassifier):
         self._path = _make_path(problem, self.kernel_, selections)
         self._requested = max(s.n_requested for s in selections)
 
+    def _count_reached(self) -> str:
+        if self.coef_.any():
+            return f"{np.max(self.n_basis_)} basis vectors"
+        return "no basis vector that counts, so that it predicts the largest class"
+
     def _advice(self) -> str | None:
         return {
             "rank": f"found no more than {np.max(self.n_basis_)} independent basis vectors of the "
@@ -462,21 +450,9 @@ class ProjectedSVC(BasisClassifier):
             "kernel",
             "max_iter": f"made max_iter={self.max_iter} exchanges or moves of basis vectors; raise it "
             "or tol",
-            "max_time": f"stopped after max_time={self.max_time} s with "
-            f"{np.max(self.n_basis_)} basis vectors; allow more time for a better basis",
+            "max_time": f"stopped after max_time={self.max_time} s with {self._count_reached()}; "
+            "allow more time for a better basis",
         }.get(self.stop_reason_)
-
-
-def _share_time(deadline: float | None, n_parts: int) -> float | None:
-    """When the first of some parts should end that have the time to the deadline together."""
-    if deadline is None:
-        return None
-    now = time.perf_counter()
-    return now + (deadline - now) / n_parts
-
-
-def _is_late(deadline: float | None) -> bool:
-    return deadline is not None and time.perf_counter() > deadline
 
 
 def _explain_basis(n_basis: Any) -> str:

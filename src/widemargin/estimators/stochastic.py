@@ -1,12 +1,12 @@
 """Stochastic descent for the additive classifiers: whole fits, and fits in pieces."""
 
-import time
 from abc import abstractmethod
 from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from widemargin.deadline import is_late
 from widemargin.estimators.additive_base import (
     CurveClassifier,
     HistogramClassifier,
@@ -164,7 +164,7 @@ class StochasticClassifier(OnlineClassifier, HistogramClassifier):
                 if self.n_iter_ >= MIN_PASSES and change < 0.1 * self.tol:
                     self.stop_reason_ = "converged"
                     break
-                if deadline is not None and time.perf_counter() > deadline:
+                if is_late(deadline):
                     self.stop_reason_ = "max_time"
                     break
         self.violation_ = change

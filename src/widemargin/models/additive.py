@@ -111,6 +111,10 @@ class TableModel:
     coef: FloatArray
     intercept: FloatArray
 
+    def make_constant(self, intercept: FloatArray) -> "TableModel":
+        """Model like this with flat curves and other constants."""
+        return replace(self, coef=np.zeros_like(self.coef), intercept=intercept)
+
     @property
     def n_features(self) -> int:
         """Number of features."""
@@ -176,6 +180,10 @@ class BinModel:
     offsets: NDArray[np.int64]
     curves: NDArray[Any]
     intercept: FloatArray
+
+    def make_constant(self, intercept: FloatArray) -> "BinModel":
+        """Model like this with flat curves and other constants."""
+        return replace(self, curves=np.zeros_like(self.curves), intercept=intercept)
 
     @property
     def n_features(self) -> int:

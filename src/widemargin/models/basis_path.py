@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from widemargin.kernels import Index, Kernel
 from widemargin.models.expansion import Expansion
-from widemargin.solvers.sparse_search import Stage
+from widemargin.solvers.sparse_stages import Stage
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ stopping rule, for one class against the rest. It runs for several classes at on
 from its codes once for all of them.
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from widemargin.deadline import is_late
 from widemargin.parallel import Workers
 from widemargin.solvers import additive_fast as fast
 from widemargin.solvers.additive_fast import Rows
@@ -37,6 +37,8 @@ CHECK_PASSES = 10
 #: Violation to which small problems are finished, and the most multiplications spent on that: about
 #: a tenth of a second.
 FINISH_TOL, FINISH_WORK = 1e-11, 2 * 10**8
+#: Multiplications between two looks at the clock: some hundredths of a second.
+PIECE_WORK = 5 * 10**7
 #: Fewer passes would change a solution, but not finish it.
 FINISH_PASSES = 100
 
@@ -206,6 +208,8 @@ class _Group:
         self.is_done = np.zeros(k, bool)
         self.n_iter = np.zeros(k, np.int64)
         self.violation = np.full(k, np.inf)
+        per_row = max(count_work(rows) * k / max(n, 1), 1.0)
+        self.piece = max(1, int(PIECE_WORK / per_row))
         # All groups share what may be spent on finishing.
         self.work = count_work(rows) * len(problem.positives)
         if start is not None:
@@ -249,6 +253,7 @@ class _Group:
     ) -> str:
         tops, bottoms = np.full(len(self.positives), np.inf), np.full(len(self.positives), -np.inf)
         best = _Best(self) if not self.rows.is_symmetric else None
+        reason = "max_time"
         for number in range(max_iter):
             if workers.failed:
                 # Another thread was interrupted; nobody will look at this solution.
@@ -257,10 +262,12 @@ class _Group:
                 self.resting[:, ~self.is_done] = False
             is_full = not self.resting[:, ~self.is_done].any()
             order = np.flatnonzero(~self.resting.all(axis=1))
-            self._sweep(rng.permutation(order), tops, bottoms)
+            is_whole = self._sweep(rng.permutation(order), tops, bottoms, settings.deadline)
             going = ~self.is_done
             self.violation[going] = np.maximum(self.highest - self.lowest, 0.0)[going]
             self.n_iter[going] += 1
+            if not is_whole:
+                break
             self._rest(tol, tops, bottoms)
             if callback is not None:
                 callback(number + 1, float(self.violation.max()))
@@ -272,17 +279,31 @@ class _Group:
                     return "diverged"
             if self.is_done.all():
                 return "converged"
-            if settings.deadline is not None and time.perf_counter() > settings.deadline:
-                return "max_time"
+            if is_late(settings.deadline):
+                break
+        else:
+            reason = "max_iter"
         if best is not None:
             best.restore()
-        return "max_iter"
+        return reason
 
-    def _sweep(self, order: NDArray[np.intp], tops: FloatArray, bottoms: FloatArray) -> None:
-        fast.sweep(
-            self.rows, order, self.info, self.positives, tops, bottoms, self.alpha.ravel(),
-            self.resting.ravel(), self.room, self.coef, self.extra, self.highest, self.lowest,
-        )  # fmt: skip
+    def _sweep(
+        self, order: NDArray[np.intp], tops: FloatArray, bottoms: FloatArray, deadline: float | None
+    ) -> bool:
+        """Make a pass; False if time is up before its end."""
+        highest, lowest = np.empty(len(tops)), np.empty(len(tops))
+        self.highest[:], self.lowest[:] = -np.inf, np.inf
+        for start in range(0, len(order), self.piece):
+            fast.sweep(
+                self.rows, order[start : start + self.piece], self.info, self.positives, tops,
+                bottoms, self.alpha.ravel(), self.resting.ravel(), self.room, self.coef, self.extra,
+                highest, lowest,
+            )  # fmt: skip
+            np.maximum(self.highest, highest, out=self.highest)
+            np.minimum(self.lowest, lowest, out=self.lowest)
+            if start + self.piece < len(order) and is_late(deadline):
+                return False
+        return True
 
     def _rest(self, tol: float, tops: FloatArray, bottoms: FloatArray) -> None:
         """Decide which rows may rest from now on, and which classes are done."""

@@ -1,12 +1,12 @@
 """Crammer and Singer's multiclass machine: all classes of a row are moved at once."""
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from widemargin.deadline import is_late
 from widemargin.parallel import open_workers
 from widemargin.solvers import additive_fast as fast
 from widemargin.solvers.additive import FINISH_TOL, Descent, LinearResult
@@ -78,7 +78,7 @@ def solve_crammer_singer(
             last = n_iter + settings.count_finishing(n_iter, count_work(rows) * n_classes)
         if violation <= FINISH_TOL:
             break
-        if settings.deadline is not None and time.perf_counter() > settings.deadline:
+        if is_late(settings.deadline):
             reason = "max_time" if reason == "max_iter" else reason
             break
     return LinearResult(

@@ -1,6 +1,6 @@
 """Kernel values between all rows and a basis that changes, held or computed when asked for."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import dtrsm
 
+from widemargin.deadline import is_late, require_time
 from widemargin.kernels import Index, Kernel
 from widemargin.kernels.base import as_dense
 from widemargin.parallel import Workers
@@ -22,6 +23,8 @@ EXACT_COLUMNS = 2**22
 VALUE_BYTES = 8
 #: Kernel values that are copied at a time.
 COPIED_VALUES = 2**17
+#: Kernel values that are computed between two looks at the clock: some hundredths of a second.
+PIECE_VALUES = 2**22
 
 
 class KernelRows:
@@ -35,18 +38,43 @@ class KernelRows:
         All rows.
     workers : Workers
         Threads.
+
+    Attributes
+    ----------
+    deadline : float or None
+        When long work on these rows has to end, by `time.perf_counter`: it looks at the clock between
+        its pieces and raises `OutOfTimeError`. None at first.
     """
 
     def __init__(self, kernel: Kernel, X: Any, workers: Workers) -> None:
         self.kernel = kernel
         self.X = X
         self.workers = workers
+        self.deadline: float | None = None
         self.is_exact = X.shape[0] * X.shape[1] <= EXACT_COLUMNS
         self.points = kernel.prepare(X)
-        self._exact = kernel.exact_columns(X) if self.is_exact else None
+        self._exact: Callable[[int], FloatArray] | None = None
 
     def __len__(self) -> int:
         return len(self.points)
+
+    @property
+    def copy_bytes(self) -> int:
+        """What `hold_copy` takes."""
+        return VALUE_BYTES * self.X.shape[0] * self.X.shape[1] if self.is_exact else 0
+
+    def hold_copy(self) -> None:
+        """Hold the rows in the form from which exact columns are computed at once."""
+        if self.is_exact:
+            self._exact = self.kernel.exact_columns(self.X)
+
+    def is_late(self) -> bool:
+        """Whether the deadline has passed."""
+        return is_late(self.deadline)
+
+    def require_time(self) -> None:
+        """Raise `OutOfTimeError` if the deadline has passed."""
+        require_time(self.deadline)
 
     @cached_property
     def diag(self) -> FloatArray:
@@ -57,7 +85,13 @@ class KernelRows:
         """Kernel between all rows and one of them."""
         if self._exact is not None:
             return self._exact(row)
-        return self.block(np.array([row]), self.workers)[:, 0].astype(np.float64)
+        step = max(1, COPIED_VALUES // self.X.shape[1]) if self.is_exact else PIECE_VALUES
+        out, columns = np.empty(len(self)), np.array([row])
+        for start in range(0, len(self), step):
+            self.require_time()
+            rows = np.arange(start, min(start + step, len(self)))
+            out[rows] = self.values(rows, columns, self.workers)[:, 0]
+        return out
 
     def values(self, rows: Index, columns: Index, workers: Workers) -> FloatArray:
         """Kernel between rows and columns, as exact as that of `column`."""
@@ -158,6 +192,7 @@ class Columns:
         self._moved = vectors
         sums = np.zeros(size)
         for part in self.split(len(data)):
+            data.require_time()
             K = data.between(data.kernel, part, vectors, data.workers)
             sums += K.sum(axis=0)
             if self._held is not None:
@@ -195,8 +230,11 @@ class Columns:
         n = len(self.data)
         if self._held is not None:
             return np.asarray(self._held[:, : len(self.rows)] @ coef)
-        parts = [self.values(part, EVERY, self.data.workers) @ coef for part in self.split(n)]
-        return np.concatenate(parts)
+        out = np.empty(n)
+        for part in self.split(n):
+            self.data.require_time()
+            out[part] = self.values(part, EVERY, self.data.workers) @ coef
+        return out
 
     def kernel_at(self, rows: Index | list[int]) -> FloatArray:
         """Kernel between some rows and the basis, as it is."""

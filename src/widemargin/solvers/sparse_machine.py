@@ -151,6 +151,7 @@ class Machine:
         self._follow((self.solution.errors > 0) != self.support)
         n_rebuilt = self.n_rebuilt
         for _ in range(MAX_ROUNDS):
+            self.columns.data.require_time()
             target = self._evaluate(self._solve())
             if target.objective > self.solution.objective:
                 target = self._shorten(target)
@@ -212,6 +213,7 @@ class Machine:
         """Some rows, part by part, and their values."""
         columns = self.columns
         for part in columns.split(len(rows)):
+            columns.data.require_time()
             yield rows[part], columns.values(rows[part], EVERY, columns.data.workers)
 
     def _solve(self) -> FloatArray:

@@ -6,7 +6,6 @@ algorithms" (2006). Here J is minimised over the vectors alone (L-BFGS): for eac
 are at their optimum, so the derivative of J is that of its kernel values, with everything else held.
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
+from widemargin.deadline import OutOfTimeError
 from widemargin.kernels import RBF, Kernel, Linear, Poly
 from widemargin.solvers.sparse_columns import Columns, FloatArray
 from widemargin.solvers.sparse_machine import Machine
@@ -21,10 +21,6 @@ from widemargin.solvers.sparse_machine import Machine
 #: Share of the tolerance that a step must lower J by. A single small step does not mean that there is
 #: nowhere to go: the search begins anew where it ended, as long as that lowers J by the tolerance.
 STEP_SHARE = 0.01
-
-
-class _OutOfTimeError(Exception):
-    """Time is up."""
 
 
 def can_move(kernel: Kernel) -> bool:
@@ -67,8 +63,8 @@ def move_basis(
     *,
     tol: float,
     max_steps: int,
-    deadline: float | None,
     show: Callable[[FloatArray], object] | None = None,
+    keep: Callable[[FloatArray], object] | None = None,
 ) -> Moved:
     """Move the basis vectors of some machines to where the sum of their J is lowest nearby.
 
@@ -77,28 +73,30 @@ def move_basis(
     columns : Columns
         The basis, which moves.
     machines : list of Machine
-        The machines on it, which end at their optimum for the vectors returned.
+        The machines on it, which end at their optimum for the vectors returned, unless the deadline
+        of the rows has passed.
     tol : float
         Least share by which J must fall for the search to go on.
     max_steps : int
         Most steps.
-    deadline : float or None
-        When to stop, by `time.perf_counter`.
     show : callable, optional
         Called with the vectors after every step.
+    keep : callable, optional
+        Called with the vectors when they are the best so far and the machines at their optimum.
     """
     start = columns.basis_vectors()
     best, best_value = start, sum(machine.solution.objective for machine in machines)
 
     def value(flat: FloatArray) -> tuple[float, FloatArray]:
         nonlocal best, best_value
-        if deadline is not None and time.perf_counter() > deadline:
-            raise _OutOfTimeError
+        columns.data.require_time()
         vectors = flat.reshape(start.shape)
         _put(vectors, columns, machines)
         objective = sum(machine.solution.objective for machine in machines)
         if objective < best_value:
             best, best_value = vectors.copy(), objective
+            if keep is not None:
+                keep(best)
         return objective, _gradient(vectors, columns, machines).ravel()
 
     n_steps, reason = 0, "converged"
@@ -120,9 +118,9 @@ def move_basis(
                 },
             )  # fmt: skip
             reason = "max_iter" if found.status == 1 else "converged"
-    except _OutOfTimeError:
+        _put(best, columns, machines)
+    except OutOfTimeError:
         reason = "max_time"
-    _put(best, columns, machines)
     return Moved(best, n_steps, reason)
 
 
@@ -146,6 +144,7 @@ def _gradient(vectors: FloatArray, columns: Columns, machines: list[Machine]) ->
     gradient, weights = inner @ vectors, inner.sum(axis=1)
     used = np.flatnonzero(pulls.any(axis=0))
     for part in columns.split(len(used)):
+        columns.data.require_time()
         rows = used[part]
         outer = factor * (pulls[:, rows].T @ W) * columns.slopes(slope, rows)
         gradient += np.asarray(outer.T @ columns.data.X[rows])

@@ -8,16 +8,22 @@ once for the price of a product with inv(M), where the paper removes one basis v
 and scores all candidates again.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from widemargin.kernels import Index
 from widemargin.parallel import Workers
-from widemargin.solvers.sparse_columns import COPIED_VALUES, FloatArray, KernelRows, solve_lower
+from widemargin.solvers.sparse_columns import (
+    COPIED_VALUES,
+    PIECE_VALUES,
+    FloatArray,
+    KernelRows,
+    solve_lower,
+)
 from widemargin.solvers.sparse_fast import add_rows, add_squares
 from widemargin.solvers.sparse_machine import Machine, inverse_diagonal
 
@@ -34,6 +40,8 @@ SLOW_PRODUCTS = 2**29
 #: Most rows and columns of a tile of kernel values. Where it spans all candidates, threads share the
 #: rows, in at most so many pieces.
 TILE_ROWS, TILE_COLUMNS, ROW_PIECES = 1024, 2048, 16
+#: Rows in whose multiples threads share the work on kernel values.
+ROW_GRAIN = 256
 #: A candidate counts as dependent on the basis if less than this share of its diagonal entry is
 #: left (Eq. 48): with kernel values of float64, of float32 added in float64, and of float32.
 DEPENDENT, DEPENDENT_WIDE, DEPENDENT_FLOAT32 = 1e-10, 1e-9, 1e-6
@@ -66,11 +74,13 @@ class Candidates:
         if self.is_exact:
             self._held = data.kernel.exact(data.X, data.X[rows])
         elif 4 * size <= max_bytes:
-            self._held = data.block(rows, data.workers)
+            self._held = self._compute()
         self._sum_type = np.float64 if len(data) <= WIDE_ROWS else np.float32
         self._means = self._find_means()
         if self._held is not None:
-            self._held -= self._means.astype(self._held.dtype)
+            means: Any = self._means.astype(self._held.dtype)
+            for part in self._pieces():
+                self._held[part] -= means
         self.diag = data.diag[rows]
 
     @property
@@ -115,24 +125,33 @@ class Candidates:
         # Zeros cost less than a copy of the rows; a row taken at random costs more than its length.
         as_runs = self._held is not None and 3 * len(used) > len(weights)
         jobs = _cut(len(weights) if as_runs else len(used), n)
-        sums = [np.zeros((n_factors + 1, job[1].stop - job[1].start)) for job in jobs]
+        total = np.zeros((n_factors + 1, n))
+        # Jobs that have columns to themselves need no sums of their own.
+        are_apart = all(span.start == 0 for span, _ in jobs)
+        sums = [
+            total[:, columns] if are_apart else np.zeros((n_factors + 1, n)) for _, columns in jobs
+        ]
 
         def work(first: int, last: int) -> None:
             for number in range(first, last):
                 span, columns = jobs[number]
                 for start in range(span.start, span.stop, TILE_ROWS):
+                    if self.data.is_late():
+                        return
                     part: Any = slice(start, min(start + TILE_ROWS, span.stop))
                     part = part if as_runs else used[part]
                     K = self._tile(part, columns)
                     coef = (weights[part, None] * factors(part)).T.astype(K.dtype)
                     sums[number][:-1] += coef @ K
                     if squares:
-                        sums[number][-1] += weights[part].astype(K.dtype) @ (K * K)
+                        # Tiles that are not held are of no more use.
+                        squared = np.multiply(K, K, out=K if self._held is None else None)
+                        sums[number][-1] += weights[part].astype(K.dtype) @ squared
 
         self.data.workers.run(len(jobs), work, grain=1)
-        total = np.zeros((n_factors + 1, n))
-        for (_, columns), more in zip(jobs, sums, strict=True):
-            total[:, columns] += more
+        self.data.require_time()
+        if not are_apart:
+            total += np.sum(sums, axis=0)
         return total[:-1], total[-1]
 
     def _tile(self, rows: Any, columns: slice) -> NDArray[Any]:
@@ -140,13 +159,33 @@ class Candidates:
         if self._held is not None:
             return self._held[rows, columns].astype(self._sum_type, copy=False)
         tile = self.data.block(self.rows[columns], Workers(1, None), rows)
-        return np.asarray(tile - self._means[columns], self._sum_type)
+        out = tile if self._sum_type == np.float32 else np.empty(tile.shape)
+        return np.subtract(tile, self._means[columns], out=out, casting="same_kind")
+
+    def _pieces(self) -> Iterator[slice]:
+        """Pieces of all rows whose kernel values with the candidates are held."""
+        n = len(self.data)
+        step = max(1, PIECE_VALUES // len(self.rows) // ROW_GRAIN) * ROW_GRAIN
+        for start in range(0, n, step):
+            self.data.require_time()
+            yield slice(start, min(start + step, n))
+
+    def _compute(self) -> NDArray[np.float32]:
+        """Kernel between all rows and the candidates."""
+        out = np.empty((len(self.data), len(self.rows)), np.float32)
+        points, everyone = self.data.points, np.arange(len(self.data))
+        for part in self._pieces():
+            self.data.kernel.block(
+                points, everyone[part], points, self.rows, out[part], self.data.workers
+            )
+        return out
 
     def _find_means(self) -> FloatArray:
         """Mean kernel value of each candidate, which the bias makes up for."""
         n = len(self.data)
         if self._held is not None:
-            return self._held.mean(axis=0, dtype=np.float64)
+            sums = [self._held[part].sum(axis=0, dtype=np.float64) for part in self._pieces()]
+            return np.asarray(np.sum(sums, axis=0) / n)
         return self._multiply(np.arange(n), np.full((n, 1), 1.0 / n))[:, 0]
 
     def _add_rows(
@@ -162,6 +201,8 @@ class Candidates:
 
         def work(first: int, last: int) -> None:
             for number in range(first, last):
+                if self.data.is_late():
+                    return
                 span, columns = jobs[number]
                 K, rows = held[:, columns], used[span]
                 add_rows(K, rows, coef[span], out[number, :, columns])
@@ -169,6 +210,7 @@ class Candidates:
                     add_squares(K, rows, weights[span], squares[number, columns])
 
         self.data.workers.run(len(jobs), work, grain=1)
+        self.data.require_time()
         return out.sum(axis=0, dtype=np.float64), squares.sum(axis=0, dtype=np.float64)
 
     def _accumulate(self, used: Index, coef: FloatArray) -> FloatArray:
@@ -177,9 +219,22 @@ class Candidates:
     def _multiply(self, used: Index, coef: FloatArray) -> FloatArray:
         """Kernel between candidates and some rows, as it is, times coefficients."""
         out = np.zeros((len(self.rows), coef.shape[1]))
-        points = self.data.points
-        self.data.kernel.accumulate(points, self.rows, points, used, coef, out, self.data.workers)
+        data, points = self.data, self.data.points
+        step = max(TILE_ROWS, PIECE_VALUES // min(len(self.rows), TILE_COLUMNS))
+        for start in range(0, len(used), step):
+            part = slice(start, start + step)
+            for columns in self.split():
+                data.require_time()
+                data.kernel.accumulate(
+                    points, self.rows[columns], points, used[part], coef[part], out[columns],
+                    data.workers,
+                )  # fmt: skip
         return out
+
+    def split(self) -> Iterator[slice]:
+        """Pieces of the candidates."""
+        n = len(self.rows)
+        return (slice(i, min(i + TILE_COLUMNS, n)) for i in range(0, n, TILE_COLUMNS))
 
 
 def _cut(n_rows: int, n_columns: int) -> list[tuple[slice, slice]]:
@@ -191,6 +246,29 @@ def _cut(n_rows: int, n_columns: int) -> list[tuple[slice, slice]]:
         for first, last in pairwise(ends)
         for column in range(0, n_columns, TILE_COLUMNS)
     ]
+
+
+class Related(NamedTuple):
+    """Some candidates in relation to a machine.
+
+    Attributes
+    ----------
+    factor, inverse_diag : ndarray
+        Lower triangle L with ``L L' = M``, and the diagonal of inv(M).
+    half : ndarray of shape (n_basis + 1, n_candidates)
+        Cross terms m, as ``inv(L) m``.
+    left, least : ndarray of shape (n_candidates,)
+        ``m_zz - m' inv(M) m``, and the least of it that counts as independent (Eq. 48).
+    gradient : ndarray of shape (n_candidates,)
+        Gradients g.
+    """
+
+    factor: FloatArray
+    inverse_diag: FloatArray
+    half: FloatArray
+    left: FloatArray
+    least: FloatArray
+    gradient: FloatArray
 
 
 class Scores:
@@ -218,44 +296,57 @@ class Scores:
 
     def gains(self) -> FloatArray:
         """How much J would fall if a candidate were added; zero for dependent ones (Eq. 44)."""
-        _, _, left, gradient, least = self._relate()
-        good = left > least
-        return np.where(good, gradient**2 / np.where(good, left, 1.0), 0.0)
+        out = np.empty(len(self.candidates.rows))
+
+        def score(columns: slice, related: Related) -> None:
+            good = related.left > related.least
+            fall = related.gradient**2 / np.where(good, related.left, 1.0)
+            out[columns] = np.where(good, fall, 0.0)
+
+        self._visit(score)
+        return out
 
     def exchanges(self) -> FloatArray:
         """How much J would fall if a basis vector made way for a candidate.
 
         Shape (n_basis, n_candidates); -inf for candidates that depend on the others.
         """
-        factor, half, left, gradient, least = self._relate()
-        P = solve_lower(factor, half, transposed=True)
-        inverse_diag = inverse_diagonal(factor)
         u = self.machine.solution.u
-        out = np.empty((len(u) - 1, len(left)))
+        out = np.empty((len(u) - 1, len(self.candidates.rows)))
 
-        def score(first: int, last: int) -> None:
-            for i in range(first + 1, last + 1):
-                moved = gradient - (u[i] / inverse_diag[i]) * P[i]
-                room = left + P[i] * P[i] / inverse_diag[i]
-                good = room > least
-                gain = moved * moved / np.where(good, room, 1.0) - u[i] ** 2 / inverse_diag[i]
-                out[i - 1] = np.where(good, gain, -np.inf)
+        def score(columns: slice, related: Related) -> None:
+            P = solve_lower(related.factor, related.half, transposed=True)
+            for i, v in enumerate(related.inverse_diag[1:], start=1):
+                moved = related.gradient - (u[i] / v) * P[i]
+                room = related.left + P[i] * P[i] / v
+                good = room > related.least
+                fall = moved * moved / np.where(good, room, 1.0) - u[i] ** 2 / v
+                out[i - 1, columns] = np.where(good, fall, -np.inf)
 
-        self.candidates.data.workers.run(len(out), score, grain=1)
+        self._visit(score)
         return out
 
-    def _relate(self) -> tuple[FloatArray, ...]:
-        """M's factor, cross terms solved halfway, what is left of the diagonal, gradients.
-
-        And what must be left at least (Eq. 48).
-        """
+    def _visit(self, score: Callable[[slice, Related], None]) -> None:
+        """Call ``score`` with candidates, piece by piece, and their relation to the machine."""
         self._synchronise()
-        gradient = self.machine.solution.u @ self._cross - self._labels
-        factor = self.machine.factor
-        half = solve_lower(factor, self._cross)
-        whole = self.candidates.diag + self._squares
-        left = whole - np.einsum("ij,ij->j", half, half)
-        return factor, half, left, gradient, self.candidates.threshold * whole
+        factor, u = self.machine.factor, self.machine.solution.u
+        inverse_diag = inverse_diagonal(factor)
+        candidates, pieces = self.candidates, list(self.candidates.split())
+
+        def work(first: int, last: int) -> None:
+            for columns in pieces[first:last]:
+                if candidates.data.is_late():
+                    return
+                cross = self._cross[:, columns]
+                half = solve_lower(factor, cross)
+                whole = candidates.diag[columns] + self._squares[columns]
+                left = whole - np.einsum("ij,ij->j", half, half)
+                gradient = u @ cross - self._labels[columns]
+                least = candidates.threshold * whole
+                score(columns, Related(factor, inverse_diag, half, left, least, gradient))
+
+        candidates.data.workers.run(len(pieces), work, grain=1)
+        candidates.data.require_time()
 
     def _synchronise(self) -> None:
         """Follow the machine's changes since the last time."""

@@ -1,17 +1,27 @@
 """The choice of a basis for sparse machines: grown, then refined (PSVM, Procedures 1 to 4)."""
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from widemargin.solvers.sparse_columns import VALUE_BYTES, Columns, FloatArray, KernelRows
+from widemargin.deadline import OutOfTimeError
+from widemargin.kernels.base import as_dense
+from widemargin.solvers.sparse_columns import Columns, FloatArray, KernelRows
 from widemargin.solvers.sparse_machine import Machine
 from widemargin.solvers.sparse_move import Moved, move_basis
 from widemargin.solvers.sparse_scores import Candidates, Scores
+from widemargin.solvers.sparse_stages import (
+    Reached,
+    Stage,
+    describe_constant,
+    describe_machines,
+)
 
+#: Least squared distance from the span of the basis: coefficients grow like its inverse, and the
+#: square of a smaller one is no number of full precision in float64.
+MIN_DISTANCE = float(np.sqrt(np.finfo(np.float64).tiny))
 #: Exchanges that were promised to lower J and did not, before the search ends.
 MAX_REFUSALS = 5
 #: Draws of candidates of which none is of use, before the search ends.
@@ -19,51 +29,6 @@ MAX_IDLE = 5
 #: Candidates are drawn anew when this share of them has joined the basis: the best are gone. If they
 #: are fewer than one in ten rows, sooner: there are likely to be better ones.
 RENEWED_SHARE, RENEWED_SOONER = 0.1, 0.04
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A basis and the machines on it.
-
-    Attributes
-    ----------
-    rows : tuple of int
-        Training rows that are the basis, in the order of the coefficients.
-    coef : ndarray of shape (n_machines, n_basis)
-        Coefficients.
-    intercept : ndarray of shape (n_machines,)
-        Biases.
-    objective : ndarray of shape (n_machines,)
-        J of each machine.
-    n_wrong : ndarray of shape (n_machines,)
-        Training rows on the wrong side.
-    n_support : ndarray of shape (n_machines,)
-        Training rows with an error.
-    vectors : ndarray of shape (n_basis, n_features) or None
-        Where the basis vectors have moved; None if they are the rows themselves.
-    """
-
-    rows: tuple[int, ...]
-    coef: FloatArray
-    intercept: FloatArray
-    objective: FloatArray
-    n_wrong: NDArray[np.intp]
-    n_support: NDArray[np.intp]
-    vectors: FloatArray | None = None
-
-
-def describe_machines(machines: list[Machine], vectors: FloatArray | None = None) -> Stage:
-    """The basis that some machines share, their coefficients and what they reach."""
-    solutions = [machine.solution for machine in machines]
-    return Stage(
-        rows=tuple(machines[0].columns.rows),
-        coef=np.array([s.u[1:] for s in solutions]),
-        intercept=np.array([machine.intercept for machine in machines]),
-        objective=np.array([s.objective for s in solutions]),
-        n_wrong=np.array([np.count_nonzero(s.errors >= 1.0) for s in solutions]),
-        n_support=np.array([np.count_nonzero(m.support) for m in machines]),
-        vectors=vectors,
-    )
 
 
 @dataclass(frozen=True)
@@ -87,8 +52,7 @@ class Search:
     deadline : float or None
         When to stop, by `time.perf_counter`.
     max_bytes : int
-        Memory for kernel values: of the basis and of candidates, or of candidates alone; see
-        `share_memory`.
+        Memory for kernel values of candidates.
     """
 
     n_basis: int
@@ -138,14 +102,6 @@ def draw_candidates(data: KernelRows, search: Search, rng: np.random.Generator) 
     return Candidates(data, rows, max_bytes)
 
 
-def share_memory(search: Search, n_rows: int) -> tuple[bool, Search]:
-    """Whether values of the basis can be held, and the search with what is left for candidates."""
-    needed = VALUE_BYTES * n_rows * min(search.n_basis, n_rows)
-    if 2 * needed > search.max_bytes:
-        return False, search
-    return True, replace(search, max_bytes=search.max_bytes - needed)
-
-
 class Selector:
     """Chooses the basis of some machines that share it.
 
@@ -157,8 +113,8 @@ class Selector:
         On these columns.
     search : Search
         What to do.
-    candidates : Candidates
-        Those to begin with.
+    first : callable
+        Gives the candidates to begin with.
     rng : Generator
         For drawing others, unless the first are all.
     show : callable or None
@@ -170,7 +126,7 @@ class Selector:
         columns: Columns,
         machines: list[Machine],
         search: Search,
-        candidates: Candidates,
+        first: Callable[[], Candidates],
         rng: np.random.Generator,
         show: Callable[[str, Stage], object] | None = None,
     ) -> None:
@@ -178,44 +134,77 @@ class Selector:
         self.machines = machines
         self.search = search
         self.show = show
+        self._first = first
         self._rng = rng
-        self._consider(candidates)
+        self._path: list[Stage] = []
+        self._n_changes = 0
+        self._reached = Reached(describe_constant(machines), [m.solution for m in machines])
+        self._separating: Reached | None = None
 
     def run(self) -> Selection:
-        """Grow the basis (Procedures 1 to 3), refine it (Procedure 4), and let it move."""
-        path, stop_reason = self._grow()
-        if not path:
+        """Grow the basis (Procedures 1 to 3), refine it (Procedure 4), and let it move.
+
+        When time is up in the middle of a change, the basis before it is the result; without any
+        basis vector, the bias alone.
+        """
+        data = self.columns.data
+        data.deadline = self.search.deadline
+        try:
+            stop_reason = self._run_stages()
+        except OutOfTimeError:
+            stop_reason = "max_time"
+            if self._separating is not None and not self._reached.is_separated:
+                self._reached = self._separating
+        finally:
+            data.deadline = None
+        final = self._reached.stage
+        path = self._path or [final]
+        if self.search.move and final.vectors is None:
+            final = replace(final, vectors=as_dense(data.X[list(final.rows)]))
+        return Selection(final, path, stop_reason, self._n_changes, self.search.n_basis)
+
+    def decisions(self) -> FloatArray:
+        """Decisions of the result for all rows, shape (n_machines, n)."""
+        pairs = zip(self.machines, self._reached.solutions, strict=True)
+        return np.array([m.y * (1.0 - solution.errors) for m, solution in pairs])
+
+    def _run_stages(self) -> str:
+        self._consider(self._first())
+        stop_reason = self._grow()
+        if stop_reason == "rank" and not self._path:
             raise ValueError(
-                "kernel: no row has a positive kernel value with itself, so there is no basis vector; "
-                "check the features, or use another kernel"
+                "kernel: no row has a positive kernel value with itself whose square is above zero, "
+                "so there is no basis vector; scale the features, or use another kernel"
             )
-        n_exchanges = 0
         if self.search.refine and stop_reason != "max_time":
-            n_exchanges, refined = self._refine()
+            refined = self._refine()
             stop_reason = stop_reason if refined == "converged" else refined
             if stop_reason == "converged" and len(self.columns.rows) < self.search.n_basis:
                 stop_reason = "separated"
-        vectors = self.columns.basis_vectors() if self.search.move else None
         if self.search.move and stop_reason != "max_time":
             moved = self._move()
-            vectors, n_exchanges = moved.vectors, n_exchanges + moved.n_steps
             stop_reason = stop_reason if moved.stop_reason == "converged" else moved.stop_reason
-            if stop_reason == "separated" and not self._is_separated:
+            if stop_reason == "separated" and not self._reached.is_separated:
                 stop_reason = "converged"
-        final = describe_machines(self.machines, vectors)
-        return Selection(final, path, stop_reason, n_exchanges, self.search.n_basis)
+        return stop_reason
 
     def _move(self) -> Moved:
         search, machines = self.search, self.machines
 
         def show(vectors: FloatArray) -> None:
+            self._n_changes += 1
             if self.show is not None:
                 self.show("move", describe_machines(machines, vectors))
 
         return move_basis(
-            self.columns, machines, tol=search.tol, max_steps=search.max_iter,
-            deadline=search.deadline, show=show,
+            self.columns, machines, tol=search.tol, max_steps=search.max_iter, show=show,
+            keep=self._reach,
         )  # fmt: skip
+
+    def _reach(self, vectors: FloatArray | None = None) -> None:
+        """Remember the present basis as the result so far."""
+        stage = describe_machines(self.machines, vectors)
+        self._reached = Reached(stage, [machine.solution for machine in self.machines])
 
     @property
     def _objective(self) -> float:
@@ -225,21 +214,18 @@ class Selector:
     def _is_separated(self) -> bool:
         return all(machine.is_separated for machine in self.machines)
 
-    def _is_late(self) -> bool:
-        return self.search.deadline is not None and time.perf_counter() > self.search.deadline
-
-    def _grow(self) -> tuple[list[Stage], str]:
-        path: list[Stage] = []
+    def _grow(self) -> str:
         while len(self.columns.rows) < self.search.n_basis:
-            if path and self._is_separated:
-                return path, "separated"
-            if path and self._is_late():
-                return path, "max_time"
+            if self._path and self._is_separated:
+                return "separated"
+            if self.columns.data.is_late():
+                return "max_time"
             if not self._append_any():
-                return path, "rank"
-            path.append(describe_machines(self.machines))
+                return "rank"
+            self._reach()
+            self._path.append(self._reached.stage)
             self._tell("grow")
-        return path, "converged"
+        return "converged"
 
     def _append_any(self) -> bool:
         """Add the best candidate; if candidates are drawn and none will do, of another draw."""
@@ -255,7 +241,7 @@ class Selector:
 
     def _append_best(self) -> bool:
         """Add the candidate that lowers J most; False if none is independent of the basis."""
-        gains = np.sum([scores.gains() for scores in self._scores], axis=0)
+        gains = _total([scores.gains for scores in self._scores])
         candidates = self._candidates
         gains[self._are_taken()] = 0.0
         for _ in range(MAX_REFUSALS):
@@ -277,27 +263,27 @@ class Selector:
     def _is_independent(self, row: int, column: FloatArray, leaving: int | None = None) -> bool:
         """The condition (48) for the regulariser alone, whatever the support vectors."""
         least = self._candidates.threshold * column[row] if self.columns.rows else 0.0
-        return self.columns.distance(row, column, leaving) > least
+        return self.columns.distance(row, column, leaving) > max(least, MIN_DISTANCE)
 
-    def _refine(self) -> tuple[int, str]:
+    def _refine(self) -> str:
         """Exchange basis vectors while that lowers J; while the rows are separated, remove some.
 
         A basis that no longer separates them, after all exchanges, gives way to the last that did.
         """
-        separating = None
-        n_exchanges, n_idle, reason = 0, 0, "max_iter"
-        while n_exchanges < self.search.max_iter:
-            if self._is_late():
+        n_idle, reason, states = 0, "max_iter", []
+        while self._n_changes < self.search.max_iter:
+            if self.columns.data.is_late():
                 reason = "max_time"
                 break
             if self._is_separated and len(self.columns.rows) > 1:
-                rows = self.columns.rows.copy()
-                separating = rows, [machine.save() for machine in self.machines]
+                self._separating, states = self._reached, [m.save() for m in self.machines]
                 self._remove_least()
+                self._reach()
                 self._tell("shrink")
                 continue
             if self._exchange_best():
-                n_exchanges, n_idle = n_exchanges + 1, 0
+                self._n_changes, n_idle = self._n_changes + 1, 0
+                self._reach()
                 self._tell("refine")
             elif self._are_drawn and n_idle < MAX_IDLE:
                 self._draw()
@@ -305,11 +291,12 @@ class Selector:
             else:
                 reason = "converged"
                 break
-        if separating is not None and not self._is_separated:
-            self.columns.restore(separating[0])
-            for machine, state in zip(self.machines, separating[1], strict=True):
+        if self._separating is not None and not self._is_separated:
+            self._reached = self._separating
+            self.columns.restore(list(self._reached.stage.rows))
+            for machine, state in zip(self.machines, states, strict=True):
                 machine.restore(state)
-        return n_exchanges, reason
+        return reason
 
     def _remove_least(self) -> None:
         at = int(np.argmin(np.sum([machine.losses for machine in self.machines], axis=0)))
@@ -321,7 +308,7 @@ class Selector:
 
     def _exchange_best(self) -> bool:
         """Make the exchange that lowers J most; False if none does."""
-        falls = np.sum([scores.exchanges() for scores in self._scores], axis=0)
+        falls = _total([scores.exchanges for scores in self._scores])
         falls[:, self._are_taken()] = -np.inf
         least = self.search.tol * self._objective
         for _ in range(MAX_REFUSALS):
@@ -378,3 +365,11 @@ class Selector:
     def _tell(self, stage: str) -> None:
         if self.show is not None:
             self.show(stage, describe_machines(self.machines))
+
+
+def _total(parts: list[Callable[[], FloatArray]]) -> FloatArray:
+    """Sum of what the functions give, with two of the arrays in memory at most."""
+    total = parts[0]()
+    for part in parts[1:]:
+        total += part()
+    return total

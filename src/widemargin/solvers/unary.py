@@ -1,11 +1,11 @@
 """The intersection kernel in its unary space: the primal problem by Newton's method."""
 
-import time
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from widemargin.deadline import is_late
 from widemargin.solvers import unary_fast as fast
 from widemargin.solvers.additive import Descent, LinearResult
 from widemargin.solvers.coded_rows import FloatArray
@@ -73,11 +73,11 @@ def solve_primal(
             reason = "converged"
             if not settings.finish or norm == 0.0 or norm > 0.5 * before:
                 break
-        if settings.deadline is not None and time.perf_counter() > settings.deadline:
+        if is_late(settings.deadline):
             reason = "max_time" if reason == "max_iter" else reason
             break
         curvature = np.where(shortfall > 0, 2.0 * costs, 0.0)
-        step = _newton_step(rows, curvature, gradient)
+        step = _newton_step(rows, curvature, gradient, settings.deadline)
         moved = rows.multiply(step)
         size = _line_search(w, products, step, moved, y, costs, float(gradient @ step))
         if size == 0.0:
@@ -94,8 +94,13 @@ def solve_primal(
     )  # fmt: skip
 
 
-def _newton_step(rows: UnaryRows, curvature: FloatArray, gradient: FloatArray) -> FloatArray:
-    """Solve ``(I + X' diag(curvature) X) step = -gradient`` roughly, by conjugate gradients."""
+def _newton_step(
+    rows: UnaryRows, curvature: FloatArray, gradient: FloatArray, deadline: float | None
+) -> FloatArray:
+    """Solve ``(I + X' diag(curvature) X) step = -gradient`` roughly, by conjugate gradients.
+
+    When time is up, the step so far is a direction of descent, too.
+    """
     step = np.zeros_like(gradient)
     residual = -gradient
     direction = residual.copy()
@@ -107,6 +112,8 @@ def _newton_step(rows: UnaryRows, curvature: FloatArray, gradient: FloatArray) -
         bent = direction + rows.combine(curvature * rows.multiply(direction))
         size = squared / float(direction @ bent)
         step += size * direction
+        if is_late(deadline):
+            break
         residual -= size * bent
         before, squared = squared, float(residual @ residual)
         direction = residual + (squared / before) * direction

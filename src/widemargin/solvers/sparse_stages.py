@@ -1,0 +1,81 @@
+"""Bases on the way to the one that is chosen, with the machines on them."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from widemargin.solvers.sparse_columns import FloatArray
+from widemargin.solvers.sparse_machine import Machine, Solution
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A basis and the machines on it.
+
+    Attributes
+    ----------
+    rows : tuple of int
+        Training rows that are the basis, in the order of the coefficients.
+    coef : ndarray of shape (n_machines, n_basis)
+        Coefficients.
+    intercept : ndarray of shape (n_machines,)
+        Biases.
+    objective : ndarray of shape (n_machines,)
+        J of each machine.
+    n_wrong : ndarray of shape (n_machines,)
+        Training rows on the wrong side.
+    n_support : ndarray of shape (n_machines,)
+        Training rows with an error.
+    vectors : ndarray of shape (n_basis, n_features) or None
+        Where the basis vectors have moved; None if they are the rows themselves.
+    """
+
+    rows: tuple[int, ...]
+    coef: FloatArray
+    intercept: FloatArray
+    objective: FloatArray
+    n_wrong: NDArray[np.intp]
+    n_support: NDArray[np.intp]
+    vectors: FloatArray | None = None
+
+
+def describe_machines(machines: list[Machine], vectors: FloatArray | None = None) -> Stage:
+    """The basis that some machines share, their coefficients and what they reach."""
+    solutions = [machine.solution for machine in machines]
+    return Stage(
+        rows=tuple(machines[0].columns.rows),
+        coef=np.array([s.u[1:] for s in solutions]),
+        intercept=np.array([machine.intercept for machine in machines]),
+        objective=np.array([s.objective for s in solutions]),
+        n_wrong=np.array([np.count_nonzero(s.errors >= 1.0) for s in solutions]),
+        n_support=np.array([np.count_nonzero(m.support) for m in machines]),
+        vectors=vectors,
+    )
+
+
+def describe_constant(machines: list[Machine]) -> Stage:
+    """Machines without basis vectors: the bias alone, beside a vector that counts for nothing."""
+    stage = describe_machines(machines)
+    return replace(stage, rows=(0,), coef=np.zeros((len(machines), 1)))
+
+
+@dataclass(frozen=True)
+class Reached:
+    """The last basis for which all machines were at their optimum.
+
+    Attributes
+    ----------
+    stage : Stage
+        The basis.
+    solutions : list of Solution
+        The machines' states.
+    """
+
+    stage: Stage
+    solutions: list[Solution]
+
+    @property
+    def is_separated(self) -> bool:
+        """Whether every row is on its side in all problems."""
+        return not self.stage.n_wrong.any()
