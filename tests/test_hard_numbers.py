@@ -35,8 +35,8 @@ def judge(model, K, y):
 def test_rows_far_from_the_origin(n, offset):
     X, y = make_moons(n, noise=0.1, random_state=0)
     near = KernelSVC(gamma=10.0).fit(X, y)
-    far = KernelSVC(gamma=10.0).fit(X + [offset, 0.0], y)
-    assert far.score(X + [offset, 0.0], y) > 0.98
+    far = KernelSVC(gamma=10.0).fit(X + np.array([offset, 0.0]), y)
+    assert far.score(X + np.array([offset, 0.0]), y) > 0.98
     assert_allclose(far.objective_, near.objective_, rtol=1e-3)
 
 

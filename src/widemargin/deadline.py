@@ -17,6 +17,11 @@ def seconds_left(deadline: float) -> float:
     return max(0.0, deadline - perf_counter())
 
 
+def time_left(deadline: float | None) -> float | None:
+    """Seconds until the deadline; None if there is none."""
+    return None if deadline is None else seconds_left(deadline)
+
+
 def is_late(deadline: float | None) -> bool:
     """Whether the deadline has passed."""
     return deadline is not None and perf_counter() > deadline

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from widemargin.deadline import time_left
 from widemargin.estimators.base import ExactKernelClassifier, one_or_all
 from widemargin.kernels import Index, Kernel, Points
 from widemargin.parallel import Workers, open_workers
@@ -160,13 +161,17 @@ duality_gap_, n_iter_, kernel_, n_features_in_, feature_names_in_
             check_integer("max_rounds", self.max_rounds, low=1)
 
     def _solve(
-        self, problem: Problem, kernel: Kernel, subproblems: list[Subproblem]
+        self,
+        problem: Problem,
+        kernel: Kernel,
+        subproblems: list[Subproblem],
+        deadline: float | None,
     ) -> list[Result]:
         points, tasks, budget = self._prepare(problem, kernel, subproblems)
         seed = draw_seed(self.random_state)
         rng = np.random.default_rng(seed)
         cascades = [Cascade(task, self.n_layers, self.fit_intercept, rng) for task in tasks]
-        limits = Limits(self.tol, -1, self.max_time, budget)
+        limits = Limits(self.tol, -1, time_left(deadline), budget)
         with open_workers(self.n_jobs) as workers:
             fit = _Fit(kernel, points, workers, self.fit_intercept, limits, seed, self.verbose)
             fit.run(cascades, self.max_rounds)

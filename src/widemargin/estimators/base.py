@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin.deadline import start_deadline
 from widemargin.estimators.transaction import all_or_nothing
 from widemargin.kernels import (
     Index,
@@ -75,6 +76,9 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
     verbose: int
     callback: Callable[[Any], object] | None
 
+    #: Bytes of the variables that a solver holds for every row: coefficients, gradient, bounds, order.
+    _bytes_per_row = 100
+
     @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the classifier.
@@ -94,6 +98,7 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
             The fitted classifier.
         """
         self._check_params()
+        deadline = start_deadline(self.max_time)
         precomputed = is_precomputed(self.kernel)
         problem = validate_problem(
             self, X, y, sample_weight, self.class_weight, precomputed=precomputed
@@ -101,7 +106,7 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
         kernel = resolve_kernel(self.kernel, self.gamma, self.degree, self.coef0, problem)
         check_nonnegative(kernel, problem.X, getattr(self, "feature_names_in_", None))
         subproblems = self._split(problem)
-        results = self._solve(problem, kernel, subproblems)
+        results = self._solve(problem, kernel, subproblems, deadline)
         self._keep(problem, kernel, subproblems, results)
         self.restore_model()
         self._warn_unless_converged()
@@ -147,9 +152,13 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
 
     @abstractmethod
     def _solve(
-        self, problem: Problem, kernel: Kernel, subproblems: list[Subproblem]
+        self,
+        problem: Problem,
+        kernel: Kernel,
+        subproblems: list[Subproblem],
+        deadline: float | None,
     ) -> list[Result]:
-        """Solutions of the binary problems."""
+        """Solutions of the binary problems, found until the deadline."""
 
     def _check_params(self) -> None:
         check_number("C", self.C, above=0)
@@ -172,8 +181,10 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
     ) -> tuple[Points, list[Task], int]:
         """Points, tasks with their warm starts, and the bytes that are left for solving them."""
         points = kernel.prepare(problem.X)
-        budget = parse_bytes(self.memory) - points.nbytes
-        _require_two_rows(budget, max(len(s.y) for s in subproblems))
+        n_rows = max(len(s.y) for s in subproblems)
+        taken = points.nbytes + self._bytes_per_row * n_rows
+        budget = parse_bytes(self.memory) - taken
+        _require_two_rows(budget, n_rows, taken)
         check_kernel_range(kernel, kernel.diag(points))
         starts = self._warm_starts(problem, len(subproblems))
         tasks = [
@@ -314,10 +325,10 @@ def one_or_all(values: list[Any]) -> Any:
     return values[0] if len(values) == 1 else np.array(values)
 
 
-def _require_two_rows(budget_bytes: int, n_rows: int) -> None:
+def _require_two_rows(budget_bytes: int, n_rows: int, taken_bytes: int) -> None:
     needed = 8 * n_rows
     if budget_bytes < needed:
         raise ValueError(
-            f"memory: too small; beside the data, {needed:,} bytes are needed for two rows of the "
-            f"kernel matrix and {max(budget_bytes, 0):,} are left. Raise memory"
+            f"memory: too small; give at least {taken_bytes + needed:,} bytes: {taken_bytes:,} for "
+            f"the rows and what is known of them, {needed:,} for two rows of the kernel matrix"
         )

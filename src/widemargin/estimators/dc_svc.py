@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin.deadline import share_time, time_left
 from widemargin.estimators.base import STOP_REASONS, ExactKernelClassifier, expand_coefs
 from widemargin.kernels import Kernel, Points, Precomputed
 from widemargin.models.clustered import ClusterParts, Committee, CommitteeModel, make_model
@@ -31,6 +32,8 @@ NEWTON_STEPS = 30
 #: without levels by that with: covtype 0.96, 4.5; a9a 0.43, 0.7; ijcnn1 0.25, 0.6; mnist 0.2, 0.3.
 PROBED_POINTS, PROBE_ROWS, PROBED_TASKS, PROBE_TOL = 10_000, 1000, 3, 0.1
 HARD_SHARE = 0.5
+#: The samples may take one part in so many of the time there is.
+PROBE_SHARE = 10
 
 
 class DCSVC(ExactKernelClassifier):
@@ -116,6 +119,9 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
     >>> early.level_, bool(early.score(X, y) > 0.98)
     (2, True)
     """
+
+    # Those of the levels come on top: clusters, solutions glued together, jobs ahead.
+    _bytes_per_row = 300
 
     def __init__(
         self,
@@ -231,13 +237,19 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
             )
 
     def _solve(
-        self, problem: Problem, kernel: Kernel, subproblems: list[Subproblem]
+        self,
+        problem: Problem,
+        kernel: Kernel,
+        subproblems: list[Subproblem],
+        deadline: float | None,
     ) -> list[Result]:
         points, tasks, budget = self._prepare(problem, kernel, subproblems)
         plan = self._plan(len(points), is_warm=any(task.start is not None for task in tasks))
-        if self._may_skip_levels(plan, len(points)) and self._is_easy(kernel, points, tasks, plan):
+        if self._may_skip_levels(plan, len(points)) and self._is_easy(
+            kernel, points, tasks, plan, share_time(deadline, PROBE_SHARE)
+        ):
             plan = replace(plan, n_levels=0)
-        limits = Limits(self.tol, self.max_iter, self.max_time, budget)
+        limits = Limits(self.tol, self.max_iter, time_left(deadline), budget)
         levels: list[Level] = []
         n_moves = np.zeros(len(tasks), int)
         with show_levels(self.verbose) as show:
@@ -268,7 +280,14 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         """Whether the levels on the way are of no use but to reach the optimum."""
         return self.stop_level == 0 < plan.n_levels and n >= PROBED_POINTS and not self.keep_levels
 
-    def _is_easy(self, kernel: Kernel, points: Points, tasks: list[Task], plan: Plan) -> bool:
+    def _is_easy(
+        self,
+        kernel: Kernel,
+        points: Points,
+        tasks: list[Task],
+        plan: Plan,
+        deadline: float | None,
+    ) -> bool:
         """Whether samples of the largest problems have few support vectors."""
         rng = np.random.default_rng(plan.seed)
         largest = sorted(tasks, key=lambda task: -len(task.index))[:PROBED_TASKS]
@@ -280,7 +299,7 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         with open_workers(count_local_threads(self.n_jobs)) as workers:
             results = solve_tasks(
                 kernel, points, samples, workers, intercept=self.fit_intercept,
-                limits=Limits(tol=PROBE_TOL, max_time=self.max_time), seed=plan.seed,
+                limits=Limits(tol=PROBE_TOL, max_time=time_left(deadline)), seed=plan.seed,
             )  # fmt: skip
         return bool(np.mean([np.mean(result.coef != 0) for result in results]) < HARD_SHARE)
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin.deadline import time_left
 from widemargin.estimators.base import ExactKernelClassifier, one_or_all
 from widemargin.estimators.libsvm_files import from_libsvm_model, to_libsvm_model
 from widemargin.kernels import Kernel, Precomputed
@@ -213,13 +214,17 @@ class KernelSVC(ExactKernelClassifier):
         return model
 
     def _solve(
-        self, problem: Problem, kernel: Kernel, subproblems: list[Subproblem]
+        self,
+        problem: Problem,
+        kernel: Kernel,
+        subproblems: list[Subproblem],
+        deadline: float | None,
     ) -> list[Result]:
         points, tasks, budget = self._prepare(problem, kernel, subproblems)
         with open_workers(self.n_jobs) as workers, show_problems(len(tasks), self.verbose) as show:
             return solve_exactly(
                 kernel, problem.X, points, tasks, workers, intercept=self.fit_intercept,
-                limits=Limits(self.tol, self.max_iter, self.max_time, budget),
+                limits=Limits(self.tol, self.max_iter, time_left(deadline), budget),
                 seed=draw_seed(self.random_state), callback=self._listener(show),
             )  # fmt: skip
 

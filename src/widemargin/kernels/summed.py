@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from widemargin.kernels import tiles_fast as tiles
-from widemargin.kernels.base import Index, Kernel, Points, as_dense, check_width
+from widemargin.kernels.base import Index, Kernel, Points, check_width
 from widemargin.parallel import Workers
 
 #: Share of non-zero values below which the sparse loops beat BLAS on dense rows. Measured: 12 of
@@ -317,7 +317,7 @@ def _compare_features(points: Points) -> Points:
 def _sum_differences(
     form: Form, x: NDArray[np.float64], z: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Exponents ``-(x - z)^2 / 2`` of a radial kernel, or of exponential chi-square, feature by feature."""
+    """Exponents of radial and exponential chi-square kernels, summed feature by feature."""
     sums = np.zeros((len(x), len(z)))
     for k in range(x.shape[1]):
         squares = np.square(x[:, k, None] - z[None, :, k])

@@ -22,6 +22,7 @@ from widemargin.solvers.optimum import (
     limit_reached,
     make_feasible,
     optimum_of,
+    stopped,
 )
 
 #: Pair moves per row before steps are tried, and rounds of both. Ctrl-C and the time limit are
@@ -81,7 +82,7 @@ def solve_small(
             coef, found = _jump(K, y, lower, high, intercept, found)
         if reason is None:
             # Pairs crawl where the kernel is nearly singular; steps of all free variables do not.
-            finished = _finish(K, y, lower, high, intercept, coef)
+            finished = walk_to_optimum(K, -y, lower, high, intercept, coef)
             better = optimum_of(finished, K @ finished - y, y, upper, intercept)
             # Where kernel values are huge, rounding may cost more than steps gain.
             if better.objective <= found.objective + IDLE_SHARE * abs(found.objective):
@@ -92,6 +93,8 @@ def solve_small(
         if reason is not None or is_done or is_idle:
             break
         objective = found.objective
+    if reason in ("max_iter", "max_time"):
+        found = stopped(found, y, upper, intercept)
     return replace(found, n_iter=n_moves, stop_reason=reason or "stalled")
 
 
@@ -106,26 +109,26 @@ def _jump(
     return (coef, better) if better.objective < found.objective else (found.coef, found)
 
 
-def _finish(
-    K: FloatArray, y: FloatArray, lower: FloatArray, high: FloatArray, intercept: bool,
-    coef: FloatArray,
+def walk_to_optimum(
+    K: FloatArray, linear: FloatArray, lower: FloatArray, high: FloatArray, intercept: bool,
+    coef: FloatArray, max_steps: int = MAX_STEPS,
 ) -> FloatArray:  # fmt: skip
-    """Bring a solution to the precision of float64.
+    """Bring a solution of ``min 0.5 b'Kb + linear'b`` to the precision of float64.
 
     Walks to the optimum of the free variables, the others at their bounds, until a bound is met;
     once there, frees the worst violator. Every step is an exact line search: only rounding can make
     the result worse than the start.
     """
     coef, size = coef.copy(), np.abs(K)
-    slope, scale = K @ coef - y, 1.0 + float((size @ np.abs(coef)).max())
+    slope, scale = K @ coef + linear, 1.0 + float((size @ np.abs(coef)).max())
     _, violation = optimise_small(
-        intercept, K, lower, high, EXACT * scale, FINISH_ENTRIES // len(y), slope, coef
+        intercept, K, lower, high, EXACT * scale, FINISH_ENTRIES // len(coef), slope, coef
     )
     if violation < EXACT * scale:
         return coef
     free = (coef > lower) & (coef < high)
-    for _ in range(MAX_STEPS):
-        slope = K @ coef - y
+    for _ in range(max_steps):
+        slope = K @ coef + linear
         offset = float(slope[free].mean()) if intercept and free.any() else 0.0
         scale = 1.0 + float((size @ np.abs(coef)).max())
         downhill = offset - slope[free]

@@ -16,12 +16,13 @@ The plan, and why it is fast:
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from widemargin.kernels import Index
-from widemargin.solvers.box_qp_fast import optimise_pairs
+from widemargin.solvers.box_qp_fast import judge_solution, optimise_pairs
 from widemargin.solvers.gram import NO_SOURCE, Gram
 from widemargin.solvers.optimum import (
     FloatArray,
@@ -29,9 +30,11 @@ from widemargin.solvers.optimum import (
     Pace,
     Progress,
     Result,
+    is_crawling,
     limit_reached,
     make_feasible,
     optimum_of,
+    stopped,
 )
 from widemargin.solvers.working import WorkingMatrix
 
@@ -63,6 +66,8 @@ MAX_RESTS = 5
 CALL_ENTRIES = 300_000_000
 #: Kernel values computed for a gradient between two looks at the clock, in columns enough for tiles.
 GRADIENT_ENTRIES, GRADIENT_COLUMNS = 50_000_000, 2048
+#: Fewest kernel values whose computation is timed.
+TIMED_VALUES = 100_000
 #: Pair moves per member after which a round ends in any case.
 ROUND_MOVES = 1000
 
@@ -142,7 +147,7 @@ def _descend(
     while True:
         violation = state.measure()
         at_target = violation < (limits.tol if state.sees_all else state.sample_tol)
-        if at_target or pace.is_lost():
+        if at_target or pace.is_lost() or is_crawling(state.n_iter, state.n):
             if state.sees_all and state.n_active == state.n:
                 return "converged" if at_target else "stalled"
             if not at_target:
@@ -151,16 +156,24 @@ def _descend(
             pace.restart()
             continue
         spare = limits.max_iter - state.n_iter if limits.max_iter >= 0 else np.inf
-        deadline = None if limits.max_time is None else began + limits.max_time
+        deadline = np.inf if limits.max_time is None else began + limits.max_time
         pace.record(state.improve(spare, deadline))
         seconds = time.perf_counter() - began
         if callback is not None:
             callback(state.progress(seconds))
-        stop = limit_reached(state.n_iter, seconds, limits)
+        stop = limit_reached(state.n_iter, seconds + state.finish_seconds(), limits)
         if stop:
             if not (stop == "max_time" and limits.all_or_nothing):
                 state.finish_early()
             return stop
+
+
+class _Iterate(NamedTuple):
+    """Coefficients, their gradient, and the primal objective on the points that were active."""
+
+    coef: FloatArray
+    gradient: FloatArray
+    primal: float
 
 
 class _State:
@@ -186,6 +199,9 @@ class _State:
         self.n_iter = 0
         self.rests_left = MAX_RESTS
         self.give_up_at = np.inf
+        # Seconds that a kernel value took lately, to tell what there is still time for.
+        self.value_seconds = 0.0
+        self.best_sample: _Iterate | None = None
         self.gradient = -y
         # Coefficients for which points that rest have their gradient.
         self.rested_coef: FloatArray | None = None
@@ -228,6 +244,7 @@ class _State:
 
     def widen(self) -> None:
         """Let more points take part: the next sample, or those that rested."""
+        has_grown = not self.sees_all
         self.n_seen = min(self.n, SAMPLE_GROWTH * self.n_seen)
         stale = np.ones(self.n, bool)
         stale[self.order[self.n_seen :]] = False
@@ -236,6 +253,17 @@ class _State:
         self.rested_coef = None
         stale[self.active] = True
         self.active = np.flatnonzero(stale)
+        if has_grown:
+            self.best_sample = _Iterate(self.coef.copy(), self.gradient.copy(), self._primal())
+
+    def _primal(self) -> float:
+        """Primal objective on the active points of the model that the coefficients make."""
+        active = self.active
+        _, _, quadratic, loss = judge_solution(
+            self.intercept, self.y[active], (self.upper - self.lower)[active],
+            self.gradient[active], self.coef[active],
+        )  # fmt: skip
+        return 0.5 * float(quadratic) + float(loss)
 
     def refresh(self, stale: Index) -> None:
         """Compute the gradient of some points; of those that rested, from changes if these are few."""
@@ -245,10 +273,11 @@ class _State:
         changed = np.flatnonzero(change)
         self._add_products(stale, changed, change[changed])
 
-    def improve(self, spare_moves: float, deadline: float | None) -> float:
+    def improve(self, spare_moves: float, deadline: float) -> float:
         """One round: choose the working set, optimise on it, bring the gradient up to date.
 
-        Returns by how much the objective has decreased.
+        Returns by how much the objective has decreased. A round whose gradient there is no time for
+        is not carried out.
         """
         score = self._score()
         self.working.change_members(self._choose_members(score))
@@ -256,6 +285,9 @@ class _State:
         coef = self._optimise(members, spare_moves, deadline)
         change = coef - self.coef[members]
         moved = np.flatnonzero(change)
+        cost = self.value_seconds * self.n_active * len(moved)
+        if time.perf_counter() + cost + self.finish_seconds() > deadline:
+            return 0.0
         self._rest(score)
         # Set, not added to: a sum could round to just beyond a bound.
         self.coef[members] = coef
@@ -264,8 +296,21 @@ class _State:
         # Exact for a quadratic: the change times the mean of the slopes at both ends.
         return -0.5 * float(change[moved] @ (before + self.gradient[members[moved]]))
 
+    def finish_seconds(self) -> float:
+        """Time that `finish_early` will take: kernel values between stale and support vectors."""
+        n_stale = self.n - self.n_active
+        return self.value_seconds * n_stale * np.count_nonzero(self.coef)
+
     def finish_early(self) -> None:
-        """Bring all gradients up to date when a limit stopped the descent."""
+        """Bring all gradients up to date when a limit stopped the descent.
+
+        The dual objective falls with every move, but the model on its way through a larger sample may
+        be worse than the solution of the smaller one: then that is taken.
+        """
+        if self.best_sample is not None and self.rested_coef is None:
+            if self.best_sample.primal < self._primal():
+                self.coef, self.gradient = self.best_sample.coef, self.best_sample.gradient
+            self.best_sample = None
         self.n_seen = self.n
         self.widen()
         self.measure()
@@ -284,6 +329,8 @@ class _State:
     def result(self, reason: str) -> Result:
         upper = self.upper - self.lower
         found = optimum_of(self.coef, self.gradient, self.y, upper, self.intercept)
+        if reason in ("max_iter", "max_time"):
+            found = stopped(found, self.y, upper, self.intercept)
         return replace(found, n_iter=self.n_iter, stop_reason=reason)
 
     def _score(self) -> FloatArray:
@@ -333,7 +380,7 @@ class _State:
         falling = np.setdiff1d(at[self.falls[at]], rising)
         return np.concatenate([rising, _largest(falling, gradient, half)])
 
-    def _optimise(self, members: Index, spare_moves: float, deadline: float | None) -> FloatArray:
+    def _optimise(self, members: Index, spare_moves: float, deadline: float) -> FloatArray:
         """Coefficients of the members after a round on the working matrix."""
         coef = self.coef[members]
         tol = max(0.5 * self.tol, ROUND_SHARE * self.violation)
@@ -349,8 +396,8 @@ class _State:
             )  # fmt: skip
             self.n_iter += n_moves
             spare_moves -= n_moves
-            out_of_time = deadline is not None and time.perf_counter() > deadline
-            if n_moves < max_moves or violation < tol or spare_moves <= 0 or out_of_time:
+            is_late = time.perf_counter() + self.finish_seconds() > deadline
+            if n_moves < max_moves or violation < tol or spare_moves <= 0 or is_late:
                 return coef
 
     def _rest(self, score: FloatArray) -> None:
@@ -376,9 +423,13 @@ class _State:
         gradient = self.gradient[rows]
         step = max(GRADIENT_COLUMNS, GRADIENT_ENTRIES // max(len(rows), 1))
         for at in range(0, len(cols), step):
-            if time.perf_counter() > self.give_up_at:
+            began = time.perf_counter()
+            if began > self.give_up_at:
                 raise _OutOfTimeError
-            self.gram.accumulate(rows, cols[at : at + step], coef[at : at + step], gradient)
+            part = cols[at : at + step]
+            self.gram.accumulate(rows, part, coef[at : at + step], gradient)
+            if len(rows) * len(part) > TIMED_VALUES:
+                self.value_seconds = (time.perf_counter() - began) / (len(rows) * len(part))
         self.gradient[rows] = gradient
 
     def _mark(self, index: Index) -> BoolArray:

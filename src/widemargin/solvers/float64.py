@@ -7,15 +7,23 @@ variables near the margin are optimised on their float64 kernel matrix until the
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from widemargin.kernels import Index
+from widemargin.kernels import Index, Kernel, Linear, Precomputed
+from widemargin.solvers.active_set import walk_to_optimum
 from widemargin.solvers.box_qp_fast import optimise_small
 from widemargin.solvers.interior_point import minimise_interior
-from widemargin.solvers.optimum import FloatArray, Limits, Result, limit_reached, optimum_of
+from widemargin.solvers.optimum import (
+    FloatArray,
+    Limits,
+    Result,
+    limit_reached,
+    optimum_of,
+    stopped,
+)
 
 #: Rows whose kernel values are computed at a time.
 BLOCK_ROWS = 1024
@@ -26,15 +34,67 @@ MAX_NEAR = 4000
 #: An interior-point solve costs about as much as this many pair moves times the squared number of
 #: variables. Moves are given up for it when they have cost as much.
 MOVES_WORTH = 0.17
+#: Newton steps after an interior-point solve.
+JUMP_STEPS = 20
 #: Rounds that may pass without a smaller violation.
 IDLE_ROUNDS = 3
 
-#: Gives the kernel in float64 between some rows and some others of a problem.
-ExactKernel = Callable[[Index, Index], FloatArray]
+
+class ExactMatrix:
+    """Kernel matrix of a problem in float64, computed wherever it is asked for.
+
+    ``X`` are the data, ``index`` says which rows are those of the problem.
+    """
+
+    def __init__(self, kernel: Kernel, X: Any, index: Index) -> None:
+        self.kernel, self.X, self.index = kernel, X, index
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    @property
+    def has_cheap_products(self) -> bool:
+        """Whether products with a vector cost no more than a pass over the data."""
+        return isinstance(self.kernel, Linear)
+
+    def block(self, rows: Index, cols: Index) -> FloatArray:
+        """``K[rows, cols]``."""
+        rows, cols = self.index[rows], self.index[cols]
+        if isinstance(self.kernel, Precomputed):
+            return np.asarray(self.X[np.ix_(rows, cols)], np.float64)
+        return self.kernel.exact(self.X[rows], self.X[cols])
+
+    def add_products(self, cols: Index, coef: FloatArray, out: FloatArray) -> None:
+        """Add ``K[:, cols] @ coef`` to ``out``, block by block."""
+        if self.has_cheap_products:
+            weights = self.X[self.index[cols]].astype(np.float64).T @ coef
+        for start in range(0, len(out), BLOCK_ROWS):
+            rows = np.arange(start, min(start + BLOCK_ROWS, len(out)))
+            if self.has_cheap_products:
+                out[rows] += self.X[self.index[rows]].astype(np.float64) @ weights
+            else:
+                out[rows] += self.block(rows, cols) @ coef
+
+
+def judge_in_float64(
+    K: ExactMatrix, y: FloatArray, upper: FloatArray, result: Result, *, intercept: bool
+) -> Result:
+    """The same solution with objective, duality gap and violation from float64 kernel values.
+
+    Where float32 values were so far off that no coefficients at all are better, these are returned.
+    """
+    support = np.flatnonzero(result.coef)
+    gradient = -y
+    K.add_products(support, result.coef[support], gradient)
+    found = optimum_of(result.coef, gradient, y, upper, intercept)
+    if found.objective > 0:
+        found = optimum_of(np.zeros(len(y)), -y, y, upper, intercept)
+    found = stopped(found, y, upper, intercept)
+    return replace(found, n_iter=result.n_iter, stop_reason=result.stop_reason)
 
 
 def finish_in_float64(
-    kernel: ExactKernel, y: FloatArray, upper: FloatArray, result: Result, *, intercept: bool,
+    K: ExactMatrix, y: FloatArray, upper: FloatArray, result: Result, *, intercept: bool,
     limits: Limits, max_near: int = MAX_NEAR,
 ) -> Result:  # fmt: skip
     """Judge a solution in float64, and improve it until it is optimal there.
@@ -46,8 +106,8 @@ def finish_in_float64(
 
     Parameters
     ----------
-    kernel : callable
-        ``kernel(rows, cols)`` is the kernel matrix in float64 between rows of the problem.
+    K : ExactMatrix
+        The kernel matrix.
     y, upper, intercept
         As for `solve_box_qp`.
     result : Result
@@ -67,7 +127,8 @@ def finish_in_float64(
     lower, high = np.where(y > 0, 0.0, -upper), np.where(y > 0, upper, 0.0)
     coef, n_iter = result.coef.copy(), result.n_iter
     gradient = -y
-    _add_products(kernel, np.flatnonzero(coef), coef, gradient)
+    support = np.flatnonzero(coef)
+    K.add_products(support, coef[support], gradient)
     best, idle = np.inf, 0
     while True:
         found = optimum_of(coef, gradient, y, upper, intercept)
@@ -83,15 +144,15 @@ def finish_in_float64(
         near = _find_near(found, lower, high, max_near)
         spare = limits.max_iter - n_iter if limits.max_iter >= 0 else None
         moved, n_moves = _minimise_near(
-            kernel(near, near), gradient[near], lower[near], high[near], coef[near],
+            K.block(near, near), gradient[near], lower[near], high[near], coef[near],
             tied=intercept, tol=0.5 * limits.tol, spare=spare,
         )  # fmt: skip
         n_iter += n_moves
-        change = np.zeros(len(y))
-        change[near] = moved - coef[near]
+        change = moved - coef[near]
+        changed = np.flatnonzero(change)
         coef[near] = moved
         gradient = gradient.copy()
-        _add_products(kernel, np.flatnonzero(change), change, gradient)
+        K.add_products(near[changed], change[changed], gradient)
 
 
 def estimate_float32_error(coef: FloatArray, kernel_scale: float) -> float:
@@ -101,13 +162,6 @@ def estimate_float32_error(coef: FloatArray, kernel_scale: float) -> float:
     like random numbers. Measured: 0.5 to 2 times this.
     """
     return 1.2e-7 * kernel_scale * float(np.linalg.norm(coef))
-
-
-def _add_products(kernel: ExactKernel, cols: Index, coef: FloatArray, out: FloatArray) -> None:
-    """Add ``K[:, cols] @ coef[cols]`` to ``out``, block by block."""
-    for start in range(0, len(out), BLOCK_ROWS):
-        rows = np.arange(start, min(start + BLOCK_ROWS, len(out)))
-        out[rows] += kernel(rows, cols) @ coef[cols]
 
 
 def _find_near(found: Result, lower: FloatArray, high: FloatArray, most: int) -> Index:
@@ -133,11 +187,20 @@ def _minimise_near(
     n_moves, violation = optimise_small(tied, K, lower, high, tol, allowed, slope, moved)
     if violation < tol or n_moves < allowed or n_moves == spare:
         return moved, n_moves
-    linear = gradient - K @ coef
-    total = float(coef.sum()) if tied else None
-    jumped = minimise_interior(K, linear, lower, high, total=total, start=moved)
-    slope = K @ jumped + linear
-    if 0.5 * jumped @ (slope + linear) > 0.5 * moved @ (K @ moved + 2.0 * linear):
-        return moved, n_moves
-    more, _ = optimise_small(tied, K, lower, high, tol, allowed, slope, jumped)
-    return jumped, n_moves + more
+    # Changes of the variables instead of these: they sum to zero, so that the matrix may be centred,
+    # and nothing large cancels.
+    if tied:
+        mean = K.mean(axis=0)
+        K = K - mean - mean[:, None] + mean.mean()
+    low, top, total = lower - coef, high - coef, 0.0 if tied else None
+    jump = minimise_interior(K, gradient, low, top, total=total, start=moved - coef)
+    jump = walk_to_optimum(K, gradient, low, top, tied, jump, max_steps=JUMP_STEPS)
+    is_better = _gain(K, gradient, jump) > _gain(K, gradient, moved - coef)
+    # On a bound exactly where the change is: a sum could round to just beyond it.
+    jumped = np.where(jump == low, lower, np.where(jump == top, high, coef + jump))
+    return (np.clip(jumped, lower, high) if is_better else moved), n_moves
+
+
+def _gain(K: FloatArray, gradient: FloatArray, change: FloatArray) -> float:
+    """Decrease of the objective by a change of the variables."""
+    return -float(change @ (gradient + 0.5 * K @ change))

@@ -1,15 +1,21 @@
 """Interior-point solver of small dense quadratic programs on which pair moves crawl."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 FloatArray = NDArray[np.float64]
+#: Solves a linear system for one or several right-hand sides.
+Solver = Callable[[FloatArray], FloatArray]
 
 #: Newton steps; 15 to 25 are usual.
 MAX_STEPS = 60
-#: Share of the way to the nearest bound that a step may go.
-TO_BOUND = 0.995
+#: Share of the way to the nearest bound that a step may go; shorter steps than this share of
+#: Newton's lead nowhere.
+TO_BOUND, MIN_SHARE = 0.995, 1e-10
 #: Added to the diagonal when a matrix is not numerically positive definite, relative to its largest
 #: element; a hundred times as much at each of so many attempts.
 RIDGE, MAX_RIDGES = 1e-15, 5
@@ -53,63 +59,114 @@ def minimise_interior(
         Within the box, with a sum that is right up to rounding. Variables whose bound is active are
         set on it.
     """
-    width = upper - lower
-    x = np.clip(start, lower + 0.1 * width, upper - 0.1 * width)
-    level = 0.0
-    slope = K @ x + linear
-    scale = max(1.0, float(np.abs(slope).mean()))
-    low_price, high_price = np.full(len(x), scale), np.full(len(x), scale)
+    iterate = _Iterate(K, linear, lower, upper, total, start)
     for _ in range(MAX_STEPS):
-        below, above = x - lower, upper - x
-        slope = K @ x + linear
-        residual = slope - low_price + high_price - level
-        missing = 0.0 if total is None else total - x.sum()
-        product = float(low_price @ below + high_price @ above) / (2 * len(x))
-        objective = abs(float(0.5 * (x @ (slope + linear))))
-        if product * 2 * len(x) <= PRECISION * (1.0 + objective):
+        if iterate.is_precise() or not iterate.step():
             break
-        solve = _factorise(K, low_price / below + high_price / above)
+    return iterate.snap()
+
+
+class _Iterate:
+    """Variables x, the prices of their two bounds, and the multiplier ``level`` of the sum.
+
+    At the optimum ``Kx + linear - low_price + high_price - level = 0``, and each price times the
+    distance to its bound is zero.
+    """
+
+    def __init__(
+        self, K: FloatArray, linear: FloatArray, lower: FloatArray, upper: FloatArray,
+        total: float | None, start: FloatArray,
+    ) -> None:  # fmt: skip
+        self.K, self.linear, self.lower, self.upper, self.total = K, linear, lower, upper, total
+        room = 0.1 * (upper - lower)
+        self.x = np.clip(start, lower + room, upper - room)
+        price = max(1.0, float(np.abs(K @ self.x + linear).mean()))
+        self.low_price = np.full(len(start), price)
+        self.high_price = np.full(len(start), price)
+        self.level = 0.0
+        self._measure()
+
+    def _measure(self) -> None:
+        self.slope = self.K @ self.x + self.linear
+        self.below, self.above = self.x - self.lower, self.upper - self.x
+        products = float(self.low_price @ self.below + self.high_price @ self.above)
+        self.complementarity = products / (2 * len(self.x))
+
+    def is_precise(self) -> bool:
+        """Whether prices and distances are complementary up to rounding."""
+        objective = abs(float(0.5 * (self.x @ (self.slope + self.linear))))
+        return 2 * len(self.x) * self.complementarity <= PRECISION * (1.0 + objective)
+
+    def step(self) -> bool:
+        """One predictor and one corrector; False where neither gets any further."""
+        solve = _factorise(self.K, self.low_price / self.below + self.high_price / self.above)
         if solve is None:
-            break
+            return False
+        # The predictor aims at complementarity zero, and tells how far that is within reach.
+        step, _ = self._find_step(solve, 0.0, 0.0)
+        low_step = -self.low_price * (1.0 + step / self.below)
+        high_step = -self.high_price * (1.0 - step / self.above)
+        share = min(1.0, self._longest(step, low_step, high_step))
+        reached = (self.low_price + share * low_step) @ (self.below + share * step)
+        reached += (self.high_price + share * high_step) @ (self.above - share * step)
+        reached /= 2 * len(self.x) * self.complementarity
+        centre = float(reached) ** 3 * self.complementarity
+        low_target, high_target = centre - step * low_step, centre + step * high_step
+        step, level_step = self._find_step(solve, low_target, high_target)
+        low_step = (low_target - self.low_price * step) / self.below - self.low_price
+        high_step = (high_target + self.high_price * step) / self.above - self.high_price
+        share = min(1.0, TO_BOUND * self._longest(step, low_step, high_step))
+        if not np.isfinite(step).all() or share < MIN_SHARE:
+            return False
+        self.x = self.x + share * step
+        self.level += share * level_step
+        self.low_price = self.low_price + share * low_step
+        self.high_price = self.high_price + share * high_step
+        self._measure()
+        return True
 
-        def find_step(low_target: FloatArray, high_target: FloatArray) -> tuple[FloatArray, float]:
-            side = low_target / below - high_target / above - residual - low_price + high_price
-            if total is None:
-                return solve(side), 0.0
-            along, ones = solve(np.column_stack([side, np.ones(len(x))])).T
-            change = (missing - along.sum()) / ones.sum()
-            return along + change * ones, float(change)
+    def _find_step(self, solve: Solver, low_target: Any, high_target: Any) -> tuple[Any, float]:
+        """Newton step of x and of the level towards prices times distances as given."""
+        side = low_target / self.below - high_target / self.above - self.slope + self.level
+        if self.total is None:
+            return solve(side), 0.0
+        along, ones = solve(np.column_stack([side, np.ones(len(self.x))])).T
+        change = (self.total - self.x.sum() - along.sum()) / ones.sum()
+        return along + change * ones, float(change)
 
-        nothing = np.zeros(len(x))
-        step, _ = find_step(nothing, nothing)
-        low_step = -low_price * (1.0 + step / below)
-        high_step = -high_price * (1.0 - step / above)
-        share = _longest_step(below, above, step, low_price, low_step, high_price, high_step)
-        reached = (low_price + share * low_step) @ (below + share * step)
-        reached += (high_price + share * high_step) @ (above - share * step)
-        centring = (float(reached) / (2 * len(x)) / product) ** 3 * product
-        low_target, high_target = centring - step * low_step, centring + step * high_step
-        step, level_step = find_step(low_target, high_target)
-        low_step = (low_target - low_price * step) / below - low_price
-        high_step = (high_target + high_price * step) / above - high_price
-        share = min(
-            1.0,
-            TO_BOUND
-            * _longest_step(below, above, step, low_price, low_step, high_price, high_step),
-        )
-        if not np.isfinite(step).all() or share < 1e-10:
-            break
-        x = x + share * step
-        level += share * level_step
-        low_price, high_price = low_price + share * low_step, high_price + share * high_step
-    # A bound is active where moving onto it changes the slope by less than the bound's price.
-    curvature = K.diagonal()
-    at_lower = (x - lower) * curvature < low_price
-    at_upper = ((upper - x) * curvature < high_price) & ~at_lower
-    return _snap(x, lower, upper, at_lower, at_upper, total)
+    def _longest(self, step: FloatArray, low_step: FloatArray, high_step: FloatArray) -> float:
+        """Share of a step after which the first distance or price would be zero."""
+        longest = np.inf
+        for room, change in (
+            (self.below, step), (self.above, -step),
+            (self.low_price, low_step), (self.high_price, high_step),
+        ):  # fmt: skip
+            falling = change < 0
+            if falling.any():
+                longest = min(longest, float((room[falling] / -change[falling]).min()))
+        return longest
+
+    def snap(self) -> FloatArray:
+        """Variables with an active bound on it; what that adds is spread over the others."""
+        # A bound is active where moving onto it changes the slope by less than the bound's price.
+        curvature = self.K.diagonal()
+        at_lower = self.below * curvature < self.low_price
+        at_upper = (self.above * curvature < self.high_price) & ~at_lower
+        snapped = np.where(at_lower, self.lower, np.where(at_upper, self.upper, self.x))
+        if self.total is None:
+            return snapped
+        # The free variables first, then, if they have no room, all.
+        for movable in (~(at_lower | at_upper), np.ones(len(snapped), bool)):
+            missing = self.total - float(snapped.sum())
+            room = np.where(missing > 0, self.upper - snapped, snapped - self.lower) * movable
+            # A difference by rounding must not move variables off their bounds.
+            if abs(missing) > 1e-14 * float(np.abs(snapped).sum()) and room.any():
+                share = np.sign(missing) * min(1.0, abs(missing) / float(room.sum()))
+                snapped = np.clip(snapped + share * room, self.lower, self.upper)
+        return snapped
 
 
-def _factorise(K: FloatArray, barrier: FloatArray):  # type: ignore[no-untyped-def]
+def _factorise(K: FloatArray, barrier: FloatArray) -> Solver | None:
     """Function that solves with ``K + diag(barrier)``; None if no ridge makes it definite."""
     matrix = K.copy()
     at = np.diag_indices(len(K))
@@ -123,37 +180,3 @@ def _factorise(K: FloatArray, barrier: FloatArray):  # type: ignore[no-untyped-d
             continue
         return lambda side: cho_solve(factor, side, check_finite=False)
     return None
-
-
-def _longest_step(
-    below: FloatArray, above: FloatArray, step: FloatArray,
-    low_price: FloatArray, low_step: FloatArray, high_price: FloatArray, high_step: FloatArray,
-) -> float:  # fmt: skip
-    """Share of a step after which the first variable or price would be zero; at most 1 / TO_BOUND."""
-    longest = 1.0 / TO_BOUND
-    for room, change in (
-        (below, step), (above, -step), (low_price, low_step), (high_price, high_step)
-    ):  # fmt: skip
-        falling = change < 0
-        if falling.any():
-            longest = min(longest, float((room[falling] / -change[falling]).min()))
-    return longest
-
-
-def _snap(
-    x: FloatArray, lower: FloatArray, upper: FloatArray, at_lower: NDArray[np.bool_],
-    at_upper: NDArray[np.bool_], total: float | None,
-) -> FloatArray:  # fmt: skip
-    """Put variables with an active bound on it, and spread what that adds over the others."""
-    snapped = np.where(at_lower, lower, np.where(at_upper, upper, x))
-    if total is None:
-        return snapped
-    # The free variables first, then, if they have no room, all.
-    for movable in (~(at_lower | at_upper), np.ones(len(x), bool)):
-        missing = total - float(snapped.sum())
-        room = np.where(missing > 0, upper - snapped, snapped - lower) * movable
-        # A difference by rounding must not move variables off their bounds.
-        if abs(missing) > 1e-14 * float(np.abs(snapped).sum()) and room.any():
-            share = min(1.0, abs(missing) / float(room.sum()))
-            snapped = np.clip(snapped + np.sign(missing) * share * room, lower, upper)
-    return snapped

@@ -9,6 +9,8 @@ from widemargin.solvers.box_qp_fast import judge_solution
 
 FloatArray = NDArray[np.float64]
 
+#: Moves per point, and per pair of points up to so many, after which descent crawls.
+CRAWL_MOVES, CRAWL_SHARE, CRAWL_POINTS = 100, 0.3, 2000
 #: When so many rounds raise the total gain by no more than this share, the precision of the kernel
 #: values is exhausted.
 IDLE_ROUNDS, IDLE_SHARE = 20, 1e-10
@@ -83,6 +85,11 @@ class Limits:
         return replace(self, max_time=max(self.max_time - seconds, 0.0))
 
 
+def is_crawling(n_moves: int, n: int) -> bool:
+    """Whether moves are so many that steps of many variables at once would have taken less time."""
+    return n_moves > n * (CRAWL_MOVES + CRAWL_SHARE * min(n, CRAWL_POINTS))
+
+
 class Pace:
     """Tells progress from rounding: near the end a round may lose what another one gained."""
 
@@ -131,6 +138,54 @@ def optimum_of(
         n_iter=0,
         stop_reason="converged",
     )
+
+
+def stopped(result: Result, y: FloatArray, upper: FloatArray, intercept: bool) -> Result:
+    """The result of a descent that a limit stopped, with the intercept that suits it best.
+
+    The optimality conditions do not tell the intercept of a solution far from the optimum. It is the
+    one with the least loss; if that classifies fewer points correctly, by their weight, than the
+    larger class has, it is the one with the fewest errors. The duality gap is that of the new one.
+    """
+    if not intercept:
+        return result
+    decision = result.gradient + y
+    best = least_loss_intercept(result.gradient, y, upper)
+    is_right = (decision + best >= 0) == (y > 0)
+    if upper[is_right].sum() < max(upper[y > 0].sum(), upper[y < 0].sum()):
+        best = fewest_errors_intercept(decision, y, upper)
+    loss = float(upper @ np.maximum(1.0 - y * (decision + best), 0.0))
+    quadratic = 2.0 * (result.objective + float(y @ result.coef))
+    gap = quadratic - float(y @ result.coef) + loss
+    return replace(result, intercept=best, duality_gap=gap)
+
+
+def least_loss_intercept(gradient: FloatArray, y: FloatArray, upper: FloatArray) -> float:
+    """Intercept that minimises the hinge loss.
+
+    The loss is piecewise linear. Its slope begins at minus the weight of the positive points and
+    grows by the weight of a point at the negative of its gradient.
+    """
+    order = np.argsort(-gradient, kind="stable")
+    passed = np.searchsorted(np.cumsum(upper[order]), upper[y > 0].sum() * (1.0 - 1e-12))
+    return float(-gradient[order[min(int(passed), len(order) - 1)]])
+
+
+def fewest_errors_intercept(decision: FloatArray, y: FloatArray, upper: FloatArray) -> float:
+    """Intercept with the least weight of points on the wrong side."""
+    order = np.argsort(decision, kind="stable")
+    ordered = decision[order]
+    # With the threshold below point k, the positive ones before it and the negative others are wrong.
+    signed = np.where(y[order] > 0, upper[order], -upper[order])
+    wrong = np.concatenate([[0.0], np.cumsum(signed)])
+    # A threshold between equal decisions cannot be had.
+    wrong[1:-1][ordered[1:] == ordered[:-1]] = np.inf
+    k = int(np.argmin(wrong))
+    if k == 0:
+        return float(1.0 - ordered[0])
+    if k == len(ordered):
+        return float(-1.0 - ordered[-1])
+    return float(-0.5 * (ordered[k - 1] + ordered[k]))
 
 
 def make_feasible(

@@ -6,10 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from widemargin.kernels import Index, Kernel, Points, Precomputed, is_small
+from widemargin.kernels import Index, Kernel, Points, is_small
 from widemargin.parallel import Workers, single_blas
 from widemargin.solvers.active_set import solve_small
-from widemargin.solvers.float64 import estimate_float32_error, finish_in_float64
+from widemargin.solvers.float64 import (
+    ExactMatrix,
+    estimate_float32_error,
+    finish_in_float64,
+    judge_in_float64,
+)
 from widemargin.solvers.many import Task, solve_tasks
 from widemargin.solvers.optimum import FloatArray, Limits, Progress, Result
 
@@ -76,30 +81,27 @@ def finish_exactly(
     kernel: Kernel, X: Any, kernel_scale: float, task: Task, result: Result, *,
     intercept: bool, limits: Limits,
 ) -> Result:  # fmt: skip
-    """Finish a solution with float64 kernel values, if float32 may not be enough for it."""
-    has_ended = result.stop_reason in ("converged", "stalled")
-    if not has_ended or len(task.index) > FINISHED_ROWS:
-        return result
-    error = estimate_float32_error(result.coef, kernel_scale)
-    if result.stop_reason == "converged" and error < FLOAT32_SHARE * limits.tol:
+    """Judge and finish a solution with float64 kernel values, if float32 may not be enough for it."""
+    K = ExactMatrix(kernel, X, task.index)
+    is_precise = estimate_float32_error(result.coef, kernel_scale) < FLOAT32_SHARE * limits.tol
+    if not (len(K) <= FINISHED_ROWS or K.has_cheap_products):
         return result
     with single_blas:
+        if result.stop_reason in ("max_iter", "max_time"):
+            if is_precise:
+                return result
+            return judge_in_float64(K, task.y, task.upper, result, intercept=intercept)
+        if result.stop_reason == "converged" and is_precise:
+            return result
         return finish_in_float64(
-            lambda rows, cols: exact_block(kernel, X, task.index[rows], task.index[cols]),
-            task.y, task.upper, result, intercept=intercept, limits=limits,
+            K, task.y, task.upper, result, intercept=intercept, limits=limits
         )  # fmt: skip
-
-
-def exact_block(kernel: Kernel, X: Any, rows: Index, cols: Index) -> FloatArray:
-    """Kernel between some rows and some others in float64."""
-    if isinstance(kernel, Precomputed):
-        return np.asarray(X[np.ix_(rows, cols)], np.float64)
-    return kernel.exact(X[rows], X[cols])
 
 
 def exact_matrix(kernel: Kernel, X: Any, index: Index) -> FloatArray:
     """Kernel between some rows in float64."""
-    return exact_block(kernel, X, index, index)
+    everyone = np.arange(len(index))
+    return ExactMatrix(kernel, X, index).block(everyone, everyone)
 
 
 def _exact_matrices(kernel: Kernel, X: Any, indices: list[Index]) -> Iterator[FloatArray]:

@@ -16,9 +16,11 @@ from widemargin.solvers.optimum import (
     Pace,
     Progress,
     Result,
+    is_crawling,
     limit_reached,
     make_feasible,
     optimum_of,
+    stopped,
 )
 
 #: Most points of such a problem: of more, working sets leave most alone.
@@ -27,11 +29,9 @@ WHOLE_ROWS = 2000
 FIRST_MOVES = 20
 #: A round on the points that do not rest ends at this share of the violation it began with.
 ROUND_SHARE = 0.1
-#: Moves per point, and per pair of points, after which moving crawls: steps of many variables at
-#: once, with float64 kernel values, take less time.
-CRAWL_MOVES, CRAWL_SHARE = 100, 0.3
-#: Matrix entries that a round may visit; between rounds Ctrl-C and the time are heeded.
-ROUND_ENTRIES = 50_000_000
+#: Matrix entries that a round may visit, counting so many members at least; between rounds Ctrl-C
+#: and the time are heeded.
+ROUND_ENTRIES, FEW_MEMBERS = 50_000_000, 1000
 
 
 def fits_whole(n: int, limits: Limits) -> bool:
@@ -81,13 +81,15 @@ def solve_whole(
         reason = limit_reached(n_moves, seconds, limits)
         if found.violation < limits.tol:
             reason = "converged"
-        elif pace.is_lost() or n_moves > n * (CRAWL_MOVES + CRAWL_SHARE * n):
+        elif pace.is_lost() or is_crawling(n_moves, n):
             reason = "stalled"
+        if reason in ("max_iter", "max_time"):
+            found = stopped(found, y, upper, intercept)
         if reason is not None:
             return replace(found, n_iter=n_moves, stop_reason=reason)
         members = _find_movable(found, lower, high)
         target = max(0.5 * limits.tol, ROUND_SHARE * found.violation)
-        most = min(ROUND_ENTRIES // len(members), n * int(CRAWL_MOVES + CRAWL_SHARE * n))
+        most = ROUND_ENTRIES // max(len(members), FEW_MEMBERS)
 
 
 def _optimise(
