@@ -103,7 +103,7 @@ def test_what_explanatory_raises_is_left_as_it_is(rows):
     with pytest.raises(OwnError, match="as the user wrote it") as caught:
         LRSVC(explanatory=fail).fit(*rows)
     (note,) = caught.value.__notes__
-    assert note.endswith("when it was called with arrays of shape (120, 4)")
+    assert note.endswith("when it was called with arrays of shape (100, 4)")
 
 
 @pytest.mark.parametrize("model", ON_NUMBERS, ids=lambda model: type(model).__name__)

@@ -66,14 +66,10 @@ def test_curves_of_models_that_are_not_fitted(digits, cls):
 
 @pytest.mark.parametrize("cls", ONLINE)
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
-def test_a_fit_that_fails_leaves_the_classifier_unfitted(monkeypatch, digits, cls, method):
+def test_a_first_fit_that_fails_leaves_the_classifier_unfitted(monkeypatch, digits, cls, method):
     X, y = digits[0][:100], digits[1][:100]
     model = cls(random_state=0)
-    if method == "fit":
-        model.fit(X[:50], y[:50])
-        learn = model.fit
-    else:
-        learn = partial(model.partial_fit, classes=np.arange(10))
+    learn = model.fit if method == "fit" else partial(model.partial_fit, classes=np.arange(10))
     with monkeypatch.context() as patch:
         patch.setattr(cls, "_measure", fail)
         with pytest.raises(MemoryError):

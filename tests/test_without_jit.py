@@ -52,7 +52,7 @@ MODELS = {
     "sparse float64 sums": {"gamma": 500.0},
     "no intercept": {"gamma": 0.5, "fit_intercept": False},
     "one-vs-rest": {"gamma": 0.5, "multi_class": "ovr"},
-    "little memory": {"gamma": 0.5, "memory": 3000, "multi_class": "ovr"},
+    "little memory": {"gamma": 0.5, "memory": 6000, "multi_class": "ovr"},
     "few moves": {"gamma": 0.5, "max_iter": 3},
     "linear": {"kernel": "linear"},
     "poly": {"kernel": "poly", "coef0": 1.0},

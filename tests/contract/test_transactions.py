@@ -1,5 +1,6 @@
 """A fit that fails, wherever it fails, leaves the estimator as it was."""
 
+import inspect
 import pickle
 import sys
 from pathlib import Path
@@ -72,7 +73,9 @@ def fit_until(call, fit):
 
     def watch(frame, event, argument):
         nonlocal count
-        if event == "call" and frame.f_code.co_filename.startswith(SOURCE):
+        # An error is ignored in a generator that is being closed.
+        is_generator = frame.f_code.co_flags & inspect.CO_GENERATOR
+        if event == "call" and frame.f_code.co_filename.startswith(SOURCE) and not is_generator:
             count += 1
             if count == call:
                 raise KeyboardInterrupt
@@ -116,7 +119,8 @@ def test_an_interrupt_at_any_moment_keeps_the_model(estimator, wide):
     model = clone(estimator).fit(X, y)
     state, scores = pickle.dumps(vars(model)), model.decision_function(X)
     narrow, other = X[:, :7] * 0.5, 1 - y
-    n_calls = fit_until(-1, lambda: clone(estimator).fit(narrow, other))
+    # The first fit to such data may compile, which makes calls of its own.
+    n_calls = min(fit_until(-1, lambda: clone(estimator).fit(narrow, other)) for _ in range(2))
     for share in MOMENTS:
         with pytest.raises(KeyboardInterrupt):
             fit_until(max(1, int(share * n_calls)), lambda: model.fit(narrow, other))

@@ -286,7 +286,8 @@ class _State:
         change = coef - self.coef[members]
         moved = np.flatnonzero(change)
         cost = self.value_seconds * self.n_active * len(moved)
-        if time.perf_counter() + cost + self.finish_seconds() > deadline:
+        # The first round in any case: a poor model is better than none.
+        if self.coef.any() and time.perf_counter() + cost + self.finish_seconds() > deadline:
             return 0.0
         self._rest(score)
         # Set, not added to: a sum could round to just beyond a bound.

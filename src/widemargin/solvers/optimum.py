@@ -9,8 +9,9 @@ from widemargin.solvers.box_qp_fast import judge_solution
 
 FloatArray = NDArray[np.float64]
 
-#: Moves per point, and per pair of points up to so many, after which descent crawls.
-CRAWL_MOVES, CRAWL_SHARE, CRAWL_POINTS = 100, 0.3, 2000
+#: Moves per point, and per pair of points up to so many, after which descent crawls; but so many
+#: moves at least, which take a fraction of a second.
+CRAWL_MOVES, CRAWL_SHARE, CRAWL_POINTS, FEW_MOVES = 100, 0.3, 2000, 200_000
 #: When so many rounds raise the total gain by no more than this share, the precision of the kernel
 #: values is exhausted.
 IDLE_ROUNDS, IDLE_SHARE = 20, 1e-10
@@ -87,7 +88,7 @@ class Limits:
 
 def is_crawling(n_moves: int, n: int) -> bool:
     """Whether moves are so many that steps of many variables at once would have taken less time."""
-    return n_moves > n * (CRAWL_MOVES + CRAWL_SHARE * min(n, CRAWL_POINTS))
+    return n_moves > max(FEW_MOVES, n * (CRAWL_MOVES + CRAWL_SHARE * min(n, CRAWL_POINTS)))
 
 
 class Pace:

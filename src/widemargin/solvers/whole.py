@@ -29,9 +29,9 @@ WHOLE_ROWS = 2000
 FIRST_MOVES = 20
 #: A round on the points that do not rest ends at this share of the violation it began with.
 ROUND_SHARE = 0.1
-#: Matrix entries that a round may visit, counting so many members at least; between rounds Ctrl-C
-#: and the time are heeded.
-ROUND_ENTRIES, FEW_MEMBERS = 50_000_000, 1000
+#: Matrix entries that a round may visit, and its moves; between rounds Ctrl-C and the time are
+#: heeded.
+ROUND_ENTRIES, ROUND_MOVES = 50_000_000, 50_000
 
 
 def fits_whole(n: int, limits: Limits) -> bool:
@@ -89,7 +89,7 @@ def solve_whole(
             return replace(found, n_iter=n_moves, stop_reason=reason)
         members = _find_movable(found, lower, high)
         target = max(0.5 * limits.tol, ROUND_SHARE * found.violation)
-        most = ROUND_ENTRIES // max(len(members), FEW_MEMBERS)
+        most = min(ROUND_ENTRIES // len(members), ROUND_MOVES)
 
 
 def _optimise(
