@@ -14,8 +14,8 @@ from widemargin.kernels import RBF, CallableKernel, Linear, Poly, Precomputed
 from widemargin.parallel import Workers, open_workers
 from widemargin.solvers import box_qp
 from widemargin.solvers.active_set import solve_small
-from widemargin.solvers.float64 import ExactMatrix, finish_in_float64
 from widemargin.solvers.box_qp import solve_box_qp
+from widemargin.solvers.float64 import ExactMatrix, finish_in_float64
 from widemargin.solvers.gram import CachedGram, Gram
 from widemargin.solvers.optimum import Limits
 
