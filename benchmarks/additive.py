@@ -22,13 +22,13 @@ from sklearn.svm import SVC, LinearSVC
 
 from benchmarks.experiments import Experiments, Row, run_here
 from widemargin import AdditiveSVC, IntersectionSVC, PowerMeanSVC
+from widemargin.additive.power_mean_table import PAPER_ANCHORS, chebyshev_anchors, regression_tables
+from widemargin.additive.scalar_kernels import ScalarKernel, make_scalar_kernel
+from widemargin.additive.spectral_table import spectral_table
 from widemargin.baselines import FourierSVC
 from widemargin.baselines.fourier import choose_interval, map_values
 from widemargin.datasets import load
 from widemargin.kernels import Chi2, Intersection
-from widemargin.tables.regression import PAPER_ANCHORS, chebyshev_anchors, regression_tables
-from widemargin.tables.scalar import ScalarKernel, make_scalar_kernel
-from widemargin.tables.spectral import spectral_table
 from widemargin.validation import validate_problem
 
 TITLE = "Additive kernels: measurements"

@@ -24,12 +24,13 @@ from benchmarks.records import BenchmarkData
 from benchmarks.settings import CACHE_MEGABYTES, THREADS, TOL
 from benchmarks.worker import touch_memory
 from widemargin import DCSVC, KernelSVC
+from widemargin.divide import kernel_kmeans as partition
+from widemargin.divide.cluster_models import EarlyModel
+from widemargin.exact import sampled_descent as box_qp
+from widemargin.exact.several_problems import Task, solve_tasks
+from widemargin.exact.solution import Limits
 from widemargin.kernels import RBF, Kernel
-from widemargin.models.clustered import EarlyModel
 from widemargin.parallel import open_workers
-from widemargin.solvers import box_qp, partition
-from widemargin.solvers.many import Task, solve_tasks
-from widemargin.solvers.optimum import Limits
 
 TITLE = "Divide and conquer: measurements"
 RESULTS = Path("benchmarks", "results", "divide.jsonl")

@@ -9,7 +9,7 @@ from scipy import sparse
 
 import widemargin
 from widemargin import LRSVC, AdditiveSVC, IntersectionSVC, PowerMeanSVC
-from widemargin.models.io import read_model_file, write_model_file
+from widemargin.files.container import read_model_file, write_model_file
 
 MODELS = [
     AdditiveSVC(),

@@ -18,9 +18,9 @@ from sklearn.svm import LinearSVC
 
 from tests.reference import additive as reference
 from widemargin import LRSVC, AdditiveSVC, IntersectionSVC, KernelSVC, PowerMeanSVC
+from widemargin.additive import curves as models
+from widemargin.additive import dual_descent as solver
 from widemargin.kernels import PowerMean
-from widemargin.models import additive as models
-from widemargin.solvers import additive as solver
 
 TIGHT = {"tol": 1e-7, "max_iter": 50_000, "random_state": 0}
 

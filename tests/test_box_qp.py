@@ -10,14 +10,14 @@ from sklearn.svm import SVC
 
 from tests.reference import kernels as formulas
 from tests.reference import svm_dual
+from widemargin.exact import sampled_descent as box_qp
+from widemargin.exact.active_set import solve_small
+from widemargin.exact.float64_finish import ExactMatrix, finish_in_float64
+from widemargin.exact.kernel_matrix import CachedGram, Gram
+from widemargin.exact.sampled_descent import solve_box_qp
+from widemargin.exact.solution import Limits
 from widemargin.kernels import RBF, CallableKernel, Linear, Poly, Precomputed
 from widemargin.parallel import Workers, open_workers
-from widemargin.solvers import box_qp
-from widemargin.solvers.active_set import solve_small
-from widemargin.solvers.box_qp import solve_box_qp
-from widemargin.solvers.float64 import ExactMatrix, finish_in_float64
-from widemargin.solvers.gram import CachedGram, Gram
-from widemargin.solvers.optimum import Limits
 
 ALONE = Workers(1, None)
 BOTH_DUALS = pytest.mark.parametrize("intercept", [True, False], ids=["intercept", "none"])

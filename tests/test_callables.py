@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from widemargin import DCSVC, LRSVC, AdditiveSVC, KernelSVC, PowerMeanSVC, ProjectedSVC
-from widemargin.solvers.sparse_columns import find_root
+from widemargin.projected.basis import find_root
 
 ON_ROWS = [
     KernelSVC(),

@@ -11,12 +11,12 @@ from scipy import sparse
 from sklearn.base import clone
 
 from widemargin import AdditiveSVC, IntersectionSVC, PowerMeanSVC
+from widemargin.additive.coded_rows import bin_rows, gram_rows
+from widemargin.additive.codes import GAP_TYPES
+from widemargin.additive.curves import bin_offsets, number_values
+from widemargin.additive.quantiser import Quantiser, fit_quantiser, measure_ranges, row_chunks
 from widemargin.baselines import SIKMASVC, FourierSVC
-from widemargin.models.additive import bin_offsets, number_values
 from widemargin.parallel import open_workers
-from widemargin.solvers.coded_rows import bin_rows, gram_rows
-from widemargin.tables.codes import GAP_TYPES
-from widemargin.tables.quantiser import Quantiser, fit_quantiser, measure_ranges, row_chunks
 
 #: Features around which gaps change their type or need one more filler.
 BORDERS = [0, 1, 253, 254, 255, 256, 257, 509, 510, 511, 65534, 65535, 65536, 131070, 200_000]

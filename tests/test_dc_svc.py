@@ -24,12 +24,14 @@ from sklearn.preprocessing import StandardScaler
 import widemargin
 from tests.reference import kernels as formulas
 from widemargin import DCSVC, KernelSVC
-from widemargin.estimators.dc_state import _read_record
-from widemargin.estimators.dc_svc import _fit_slopes
+from widemargin.divide import executors as clusters
+from widemargin.divide import kernel_kmeans as partition
+from widemargin.divide import levels as divide
+from widemargin.divide.dc_svc import _fit_slopes
+from widemargin.divide.levels import LevelRecord
+from widemargin.files.divide_schema import _read_record
 from widemargin.kernels import RBF
 from widemargin.progress import LevelLine
-from widemargin.solvers import clusters, divide, partition
-from widemargin.solvers.divide import LevelRecord
 
 
 @pytest.fixture(scope="module")
@@ -543,7 +545,7 @@ def test_no_warnings_on_an_ordinary_fit(moons):
 
 @pytest.mark.parametrize("noise", [0.0, 3.0], ids=["easy", "hard"])
 def test_easy_problems_are_not_divided_on_the_way_to_the_optimum(noise, monkeypatch):
-    monkeypatch.setattr("widemargin.estimators.dc_svc.PROBED_POINTS", 1000)
+    monkeypatch.setattr("widemargin.divide.dc_svc.PROBED_POINTS", 1000)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1200, 3))
     y = X[:, 0] + noise * rng.normal(size=1200) > 0

@@ -11,12 +11,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from tests.reference import kernels as formulas
 from tests.reference import svm_dual as reference
 from widemargin import parallel
+from widemargin.divide import executors as clusters
+from widemargin.divide import levels as divide
+from widemargin.divide.levels import Plan, solve_levels
+from widemargin.exact.several_problems import Task
+from widemargin.exact.solution import Limits
 from widemargin.kernels import RBF, Poly
 from widemargin.memory import Buffers
-from widemargin.solvers import clusters, divide
-from widemargin.solvers.divide import Plan, solve_levels
-from widemargin.solvers.many import Task
-from widemargin.solvers.optimum import Limits
 
 PLAN = Plan(
     n_clusters=3, n_levels=2, stop_level=0, sample_size=80, adaptive=True, refine=True, n_jobs=1,

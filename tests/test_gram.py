@@ -6,9 +6,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.counting import CountingKernel
 from tests.reference import kernels as formulas
+from widemargin.exact.kernel_matrix import CachedGram, Gram, make_grams
 from widemargin.kernels import RBF, CallableKernel, Chi2, Linear, Precomputed
 from widemargin.parallel import Workers, open_workers
-from widemargin.solvers.gram import CachedGram, Gram, make_grams
 
 ALONE = Workers(1, None)
 

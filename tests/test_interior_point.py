@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.reference import svm_dual
-from widemargin.solvers.interior_point import minimise_interior
+from widemargin.exact.interior_point import minimise_interior
 
 
 def draw(seed, n, log_c, rank):

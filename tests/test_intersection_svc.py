@@ -10,7 +10,7 @@ from sklearn.svm import SVC, LinearSVC
 
 from tests.reference import additive as reference
 from widemargin import IntersectionSVC
-from widemargin.solvers import coded_rows
+from widemargin.additive import coded_rows
 
 TIGHT = {"tol": 1e-7, "max_iter": 50_000, "random_state": 0}
 

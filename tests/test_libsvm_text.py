@@ -11,8 +11,8 @@ from scipy.sparse import csr_matrix
 from sklearn.datasets import load_iris
 from sklearn.preprocessing import scale
 
-from widemargin.models.io import ModelFileError
-from widemargin.models.libsvm_text import (
+from widemargin.files.container import ModelFileError
+from widemargin.files.libsvm_text import (
     LibsvmModel,
     format_libsvm_model,
     parse_libsvm_model,

@@ -21,9 +21,12 @@ from widemargin import (
     ProjectedSVC,
     deadline,
 )
-from widemargin.estimators import lr_svc, power_mean_svc
-from widemargin.solvers import additive, additive_fast, sparse_plan, sparse_scores
-from widemargin.solvers.unary import UnaryRows
+from widemargin.additive import coded_rows_fast as additive_fast
+from widemargin.additive import dual_descent as additive
+from widemargin.additive import lr_svc, power_mean_svc
+from widemargin.additive.primal_newton import UnaryRows
+from widemargin.projected import plan as sparse_plan
+from widemargin.projected import scores as sparse_scores
 
 from . import counting
 
@@ -123,7 +126,7 @@ def test_the_objective_never_rises_with_time(set_clock):
 
 def test_a_basis_worse_than_the_majority_gives_way_to_the_bias(set_clock, monkeypatch):
     X, y = make_rows(300, 2)
-    monkeypatch.setattr("widemargin.estimators.bases.RunningVote.beats_majority", lambda _: False)
+    monkeypatch.setattr("widemargin.projected.problems.RunningVote.beats_majority", lambda _: False)
     set_clock(150)
     with pytest.warns(ConvergenceWarning, match="largest class"):
         model = ProjectedSVC(max_time=1.0, n_jobs=1).fit(X, y)

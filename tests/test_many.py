@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from widemargin.exact.sampled_descent import Limits
+from widemargin.exact.several_problems import Task, solve_tasks
 from widemargin.kernels import RBF
 from widemargin.parallel import open_workers
-from widemargin.solvers.box_qp import Limits
-from widemargin.solvers.many import Task, solve_tasks
 
 KERNEL = RBF(0.5)
 

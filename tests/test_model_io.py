@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy.sparse import coo_array, csr_matrix
 
 import widemargin
-from widemargin.models import io as model_io
-from widemargin.models.io import (
+from widemargin.files import container as model_io
+from widemargin.files.container import (
     ModelFileError,
     pack_csr,
     read_model_file,

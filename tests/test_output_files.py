@@ -13,11 +13,11 @@ import pytest
 import widemargin
 from widemargin import KernelSVC
 from widemargin.export import to_c
-from widemargin.output_files import check_output, replace_file
+from widemargin.files.atomic_output import check_output, replace_file
 
 KILLED = """
 import os, signal, sys
-from widemargin.output_files import replace_file
+from widemargin.files.atomic_output import replace_file
 with replace_file(sys.argv[1]) as stream:
     stream.write(b"half")
     stream.flush()

@@ -11,14 +11,14 @@ from sklearn.metrics import adjusted_rand_score
 
 from tests.counting import CountingKernel
 from tests.reference import kernels as formulas
-from widemargin.kernels import RBF, CallableKernel, Chi2, Intersection, Linear, Poly, Precomputed
-from widemargin.parallel import Workers, open_workers
-from widemargin.solvers.partition import (
+from widemargin.divide.kernel_kmeans import (
     MERGED_SHARE,
     divide_points,
     kernel_kmeans,
     merge_groups,
 )
+from widemargin.kernels import RBF, CallableKernel, Chi2, Intersection, Linear, Poly, Precomputed
+from widemargin.parallel import Workers, open_workers
 
 ALONE = Workers(1, None)
 

@@ -12,8 +12,8 @@ from scipy import sparse
 
 import widemargin
 from widemargin import KernelSVC
+from widemargin.files.container import MAGIC, read_model_file, write_model_file
 from widemargin.kernels import PowerMean
-from widemargin.models.io import MAGIC, read_model_file, write_model_file
 
 
 def same(a, b, X):

@@ -19,8 +19,8 @@ from sklearn.preprocessing import StandardScaler
 
 import widemargin
 from widemargin import KernelSVC, ProjectedSVC
-from widemargin.estimators.projected_svc import _find_knee
-from widemargin.models.io import ModelFileError, read_model_file, write_model_file
+from widemargin.files.container import ModelFileError, read_model_file, write_model_file
+from widemargin.projected.projected_svc import _find_knee
 
 
 @pytest.fixture(scope="module")
@@ -343,7 +343,7 @@ def test_the_knee_is_the_first_of_equal_sizes():
 
 
 def test_memory_does_not_grow_with_rows_times_basis_vectors(monkeypatch):
-    monkeypatch.setattr("widemargin.solvers.sparse_columns.EXACT_COLUMNS", 0)
+    monkeypatch.setattr("widemargin.projected.basis.EXACT_COLUMNS", 0)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40_000, 2)).astype(np.float32)
     y = np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=len(X)) > 0, 1, -1)

@@ -10,8 +10,8 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from widemargin import LRSVC, AdditiveSVC, IntersectionSVC, PowerMeanSVC, ProjectedSVC
+from widemargin.base import RestClassifier
 from widemargin.baselines import LLSVC, PWLSGDSVC, SIKMASVC, FourierSVC, LaSVC
-from widemargin.estimators.rest_base import RestClassifier
 
 CURVES = [AdditiveSVC, IntersectionSVC, PowerMeanSVC, FourierSVC, PWLSGDSVC, SIKMASVC]
 ONLINE = [AdditiveSVC, PowerMeanSVC, FourierSVC, PWLSGDSVC, SIKMASVC]

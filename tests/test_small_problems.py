@@ -11,13 +11,14 @@ from sklearn.svm import SVC
 from tests.reference import kernels as formulas
 from tests.reference import svm_dual
 from widemargin import KernelSVC
+from widemargin.exact import active_set
+from widemargin.exact import solve as small
+from widemargin.exact.active_set import solve_small
+from widemargin.exact.several_problems import Task
+from widemargin.exact.solution import Limits
+from widemargin.exact.solve import solve_exactly
 from widemargin.kernels import RBF
 from widemargin.parallel import Workers
-from widemargin.solvers import active_set, small
-from widemargin.solvers.active_set import solve_small
-from widemargin.solvers.many import Task
-from widemargin.solvers.optimum import Limits
-from widemargin.solvers.small import solve_exactly
 
 
 def make_classes(n_classes, n_each, n_features=6, seed=0):

@@ -13,11 +13,12 @@ from scipy import sparse
 from tests.reference import sparse as reference
 from widemargin.kernels import RBF, Chi2, Linear
 from widemargin.parallel import Workers, open_workers
-from widemargin.solvers import sparse_columns, sparse_scores
-from widemargin.solvers.sparse_columns import Columns, KernelRows
-from widemargin.solvers.sparse_machine import Machine
-from widemargin.solvers.sparse_scores import Candidates, Scores
-from widemargin.solvers.sparse_search import Search, Selector, draw_candidates
+from widemargin.projected import basis as sparse_columns
+from widemargin.projected import scores as sparse_scores
+from widemargin.projected.basis import Columns, KernelRows
+from widemargin.projected.machine import Machine
+from widemargin.projected.scores import Candidates, Scores
+from widemargin.projected.search import Search, Selector, draw_candidates
 
 ALONE = Workers(1, None)
 

@@ -18,10 +18,12 @@ from widemargin import ProjectedSVC
 from widemargin.deadline import OutOfTimeError
 from widemargin.kernels import RBF, Linear, Poly
 from widemargin.parallel import Workers, open_workers
-from widemargin.solvers import sparse_columns, sparse_move, sparse_search
-from widemargin.solvers.sparse_columns import Columns, KernelRows
-from widemargin.solvers.sparse_machine import Machine
-from widemargin.solvers.sparse_move import _gradient, _put, move_basis
+from widemargin.projected import basis as sparse_columns
+from widemargin.projected import moving as sparse_move
+from widemargin.projected import search as sparse_search
+from widemargin.projected.basis import Columns, KernelRows
+from widemargin.projected.machine import Machine
+from widemargin.projected.moving import _gradient, _put, move_basis
 
 ALONE = Workers(1, None)
 KERNELS = [RBF(0.3), Linear(), Poly(0.5, 1, 1.0), Poly(0.4, 3, 1.0)]

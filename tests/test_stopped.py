@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from tests.reference import svm_dual
 from widemargin import DCSVC, KernelSVC
-from widemargin.solvers.optimum import fewest_errors_intercept, least_loss_intercept
+from widemargin.exact.solution import fewest_errors_intercept, least_loss_intercept
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

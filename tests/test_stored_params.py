@@ -15,7 +15,7 @@ from widemargin import (
     PowerMeanSVC,
     ProjectedSVC,
 )
-from widemargin.models.io import read_model_file, write_model_file
+from widemargin.files.container import read_model_file, write_model_file
 
 MODELS = {
     "KernelSVC": KernelSVC(),

@@ -11,19 +11,19 @@ from scipy import sparse
 from sklearn.kernel_approximation import AdditiveChi2Sampler
 
 from tests.reference import additive as reference
-from widemargin.kernels import RBF, Chi2
-from widemargin.tables import selection
-from widemargin.tables.quantiser import (
+from widemargin.additive import quantiles as selection
+from widemargin.additive.power_mean_table import PAPER_ANCHORS, chebyshev_anchors, regression_tables
+from widemargin.additive.quantiles import find_quantile
+from widemargin.additive.quantiser import (
     Quantiser,
     fit_quantiser,
     measure_ranges,
     row_chunks,
     weighted_quantiles,
 )
-from widemargin.tables.regression import PAPER_ANCHORS, chebyshev_anchors, regression_tables
-from widemargin.tables.scalar import check_scalar_kernel, make_scalar_kernel
-from widemargin.tables.selection import find_quantile
-from widemargin.tables.spectral import EVEN_SHARE, MAX_LANDMARKS, spectral_table
+from widemargin.additive.scalar_kernels import check_scalar_kernel, make_scalar_kernel
+from widemargin.additive.spectral_table import EVEN_SHARE, MAX_LANDMARKS, spectral_table
+from widemargin.kernels import RBF, Chi2
 
 GRID = (np.arange(1000) + 0.5) / 1000
 

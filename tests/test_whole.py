@@ -7,13 +7,13 @@ from sklearn.svm import SVC
 
 from tests.reference import kernels as formulas
 from tests.reference import svm_dual
+from widemargin.exact.full_matrix import WHOLE_ROWS, fits_whole, solve_whole
+from widemargin.exact.kernel_matrix import CachedGram, Gram
+from widemargin.exact.sampled_descent import solve_box_qp
+from widemargin.exact.solution import Limits
 from widemargin.kernels import RBF, Kernel, Linear, Poly, Sigmoid
 from widemargin.kernels.summed import SummedKernel
 from widemargin.parallel import Workers, open_workers
-from widemargin.solvers.box_qp import solve_box_qp
-from widemargin.solvers.gram import CachedGram, Gram
-from widemargin.solvers.optimum import Limits
-from widemargin.solvers.whole import WHOLE_ROWS, fits_whole, solve_whole
 
 KERNEL = RBF(0.5)
 ALONE = Workers(1, None)
@@ -122,8 +122,8 @@ def test_points_at_their_bounds_rest_when_moves_become_many(intercept, monkeypat
     X, y, upper = draw()
     heard = []
     whole = solve(solve_whole, X, y, upper, intercept=intercept)
-    monkeypatch.setattr("widemargin.solvers.whole.FIRST_MOVES", 1)
-    monkeypatch.setattr("widemargin.solvers.whole.ROUND_ENTRIES", 20 * len(y))
+    monkeypatch.setattr("widemargin.exact.full_matrix.FIRST_MOVES", 1)
+    monkeypatch.setattr("widemargin.exact.full_matrix.ROUND_ENTRIES", 20 * len(y))
     found = solve(solve_whole, X, y, upper, intercept=intercept, callback=heard.append)
     assert heard[0].n_working == len(y)
     assert min(p.n_working for p in heard) < len(y) / 2
@@ -136,7 +136,7 @@ def test_points_at_their_bounds_rest_when_moves_become_many(intercept, monkeypat
 
 
 def test_a_tolerance_beyond_precision_ends(monkeypatch):
-    monkeypatch.setattr("widemargin.solvers.whole.ROUND_ENTRIES", 10**6)
+    monkeypatch.setattr("widemargin.exact.full_matrix.ROUND_ENTRIES", 10**6)
     X, y, upper = draw(100)
     found = solve(solve_whole, X, y, 100.0 * upper, intercept=True, limits={"tol": 1e-18})
     assert found.stop_reason == "stalled"

@@ -24,8 +24,11 @@ from widemargin import (
     ProjectedSVC,
 )
 from widemargin.baselines import PWLSGDSVC, SIKMASVC, FastfoodSVC
+from widemargin.exact import full_matrix as whole
+from widemargin.exact import pair_moves_fast as box_qp_fast
+from widemargin.exact import sampled_descent as box_qp
+from widemargin.exact import working_matrix as working
 from widemargin.kernels import base, tiles_fast
-from widemargin.solvers import box_qp, box_qp_fast, whole, working
 
 #: Tiles so small that thirty rows cross their borders; constants of compiled code cannot change.
 TINY_TILES = {

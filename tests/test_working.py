@@ -8,12 +8,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.counting import CountingKernel
 from tests.reference import kernels as formulas
+from widemargin.exact import working_matrix as working_module
+from widemargin.exact.kernel_matrix import CachedGram, Gram
+from widemargin.exact.pair_moves_fast import tile_of
+from widemargin.exact.working_matrix import WorkingMatrix
 from widemargin.kernels import RBF
 from widemargin.parallel import Workers, open_workers
-from widemargin.solvers import working as working_module
-from widemargin.solvers.box_qp_fast import tile_of
-from widemargin.solvers.gram import CachedGram, Gram
-from widemargin.solvers.working import WorkingMatrix
 
 ALONE = Workers(1, None)
 

@@ -33,7 +33,7 @@ from benchmarks.papers.panels import (
     write_at,
 )
 from benchmarks.papers.published import read_published, read_stated
-from widemargin.tables.scalar import make_scalar_kernel
+from widemargin.additive.scalar_kernels import make_scalar_kernel
 
 #: Looks of the surfaces of kernels, and of the distance of two.
 HEIGHTS: Look = {"levels": np.linspace(0.0, 1.0, 11), "cmap": "cividis", "extend": "both"}

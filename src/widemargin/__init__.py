@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {
-    "AdditiveSVC": "widemargin.estimators.additive_svc",
-    "DCSVC": "widemargin.estimators.dc_svc",
-    "IntersectionSVC": "widemargin.estimators.intersection_svc",
-    "KernelSVC": "widemargin.estimators.kernel_svc",
-    "LRSVC": "widemargin.estimators.lr_svc",
-    "PowerMeanSVC": "widemargin.estimators.power_mean_svc",
-    "ProjectedSVC": "widemargin.estimators.projected_svc",
-    "save": "widemargin.estimators.persistence",
-    "load": "widemargin.estimators.persistence",
+    "AdditiveSVC": "widemargin.additive.additive_svc",
+    "DCSVC": "widemargin.divide.dc_svc",
+    "IntersectionSVC": "widemargin.additive.intersection_svc",
+    "KernelSVC": "widemargin.exact.kernel_svc",
+    "LRSVC": "widemargin.additive.lr_svc",
+    "PowerMeanSVC": "widemargin.additive.power_mean_svc",
+    "ProjectedSVC": "widemargin.projected.projected_svc",
+    "save": "widemargin.files.persistence",
+    "load": "widemargin.files.persistence",
 }
-_MODULES = ("baselines", "datasets", "export", "kernels", "plotting")
+_MODULES = ("baselines", "callbacks", "datasets", "export", "kernels", "plotting")
 
 __all__ = [
     "DCSVC",
@@ -31,6 +31,7 @@ __all__ = [
     "ProjectedSVC",
     "__version__",
     "baselines",
+    "callbacks",
     "datasets",
     "export",
     "kernels",
@@ -40,15 +41,15 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from widemargin import baselines, datasets, export, kernels, plotting
-    from widemargin.estimators.additive_svc import AdditiveSVC
-    from widemargin.estimators.dc_svc import DCSVC
-    from widemargin.estimators.intersection_svc import IntersectionSVC
-    from widemargin.estimators.kernel_svc import KernelSVC
-    from widemargin.estimators.lr_svc import LRSVC
-    from widemargin.estimators.persistence import load, save
-    from widemargin.estimators.power_mean_svc import PowerMeanSVC
-    from widemargin.estimators.projected_svc import ProjectedSVC
+    from widemargin import baselines, callbacks, datasets, export, kernels, plotting
+    from widemargin.additive.additive_svc import AdditiveSVC
+    from widemargin.additive.intersection_svc import IntersectionSVC
+    from widemargin.additive.lr_svc import LRSVC
+    from widemargin.additive.power_mean_svc import PowerMeanSVC
+    from widemargin.divide.dc_svc import DCSVC
+    from widemargin.exact.kernel_svc import KernelSVC
+    from widemargin.files.persistence import load, save
+    from widemargin.projected.projected_svc import ProjectedSVC
 
 
 def __getattr__(name: str) -> Any:

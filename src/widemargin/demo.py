@@ -11,8 +11,8 @@ from sklearn.preprocessing import MaxAbsScaler
 from sklearn.svm import SVC
 
 from widemargin.datasets import load
-from widemargin.estimators.dc_svc import DCSVC
-from widemargin.estimators.kernel_svc import KernelSVC
+from widemargin.divide.dc_svc import DCSVC
+from widemargin.exact.kernel_svc import KernelSVC
 
 IMAGE_SIDE = 8
 

@@ -9,9 +9,9 @@ from scipy import sparse
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin.estimators.additive_base import CurveClassifier
-from widemargin.estimators.dc_svc import DCSVC
-from widemargin.estimators.projected_svc import ProjectedSVC
+from widemargin.additive.classifier_base import CurveClassifier
+from widemargin.divide.dc_svc import DCSVC
+from widemargin.projected.projected_svc import ProjectedSVC
 from widemargin.validation import check_integer
 
 if TYPE_CHECKING:

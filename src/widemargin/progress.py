@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any, TextIO
 
-from widemargin.solvers.divide import LevelProgress
-from widemargin.solvers.optimum import Progress
-from widemargin.solvers.sparse_stages import Stage
+from widemargin.callbacks import LevelProgress, Progress, Stage
 
 #: Seconds between two updates of a line that is written over, and between two lines of a log.
 REFRESH_SECONDS, LOG_SECONDS = 0.2, 10.0

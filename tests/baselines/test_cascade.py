@@ -21,8 +21,8 @@ from tests.reference.svm_dual import objective, violation
 from widemargin import KernelSVC
 from widemargin.baselines import cascade as cascade_module
 from widemargin.baselines.cascade import Cascade, CascadeSVC, count_layers, split_rows
-from widemargin.solvers import box_qp
-from widemargin.solvers.many import Task
+from widemargin.exact import sampled_descent as box_qp
+from widemargin.exact.several_problems import Task
 
 
 def laplacian(A, B):

@@ -13,10 +13,10 @@ from tests.baselines.data import make_data
 from tests.baselines.feature_oracles import TIGHT, assert_linear_machine, repeat_rows
 from tests.reference import kernels as reference
 from widemargin import KernelSVC
+from widemargin.additive.anchor_model import find_inverse_root
 from widemargin.baselines import features as shared
 from widemargin.baselines.features import choose_centres, merge_rows
 from widemargin.baselines.llsvm import LLSVC
-from widemargin.models.regression import find_inverse_root
 from widemargin.problem import Problem
 
 

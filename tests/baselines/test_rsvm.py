@@ -17,7 +17,7 @@ from tests.baselines.primal import minimise_primal, with_ones
 from tests.test_parallel import blas_threads
 from widemargin.baselines import RSVC, rsvm
 from widemargin.baselines.features import merge_rows
-from widemargin.solvers.sparse_machine import Machine
+from widemargin.projected.machine import Machine
 
 
 def measure(model, X, sign, cost, function=0):
@@ -89,7 +89,7 @@ def test_sparse_equals_dense():
 
 
 def test_large_data_have_values_of_float32(monkeypatch):
-    monkeypatch.setattr("widemargin.solvers.sparse_columns.EXACT_COLUMNS", 0)
+    monkeypatch.setattr("widemargin.projected.basis.EXACT_COLUMNS", 0)
     X, y = make_data()
     model = RSVC(n_basis=20, gamma=0.3, random_state=0).fit(X, y)
     value, optimum = measure(model, X, 2 * y - 1, np.ones(len(y)))

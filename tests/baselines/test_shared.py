@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 from tests.baselines.data import make_data
 from tests.test_parallel import blas_threads
 from widemargin import LRSVC
+from widemargin.additive import anchor_model as regression
 from widemargin.baselines import (
     LLSVC,
     LTPUSVC,
@@ -26,7 +27,6 @@ from widemargin.baselines import (
     features,
 )
 from widemargin.kernels import RBF
-from widemargin.models import regression
 
 #: With so many vectors that kernel values are those of tiles.
 TILED = [LLSVC(n_landmarks=220, random_state=0), LTPUSVC(n_units=220, random_state=0)]

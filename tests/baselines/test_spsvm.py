@@ -16,8 +16,8 @@ from widemargin.baselines import SpSVC
 from widemargin.baselines.spsvm import RowValues, score_candidates
 from widemargin.kernels import RBF, make_kernel
 from widemargin.parallel import open_workers
-from widemargin.solvers.sparse_columns import Columns, KernelRows
-from widemargin.solvers.sparse_machine import Machine
+from widemargin.projected.basis import Columns, KernelRows
+from widemargin.projected.machine import Machine
 
 
 def measure(model, X, sign, cost, function=0):
@@ -124,7 +124,7 @@ def test_values_are_computed_once_where_they_fit():
 
 
 def test_large_data_have_values_of_float32(monkeypatch):
-    monkeypatch.setattr("widemargin.solvers.sparse_columns.EXACT_COLUMNS", 0)
+    monkeypatch.setattr("widemargin.projected.basis.EXACT_COLUMNS", 0)
     X, y = make_data()
     model = SpSVC(n_basis=15, C=10.0, gamma=0.3, memory=1000, random_state=0).fit(X, y)
     value, optimum = measure(model, X, 2 * y - 1, np.full(len(y), 10.0))

@@ -9,12 +9,12 @@ import pytest
 from sklearn.datasets import dump_svmlight_file
 from sklearn.svm import SVC
 
-from widemargin.cli import main
+from widemargin.cli.command import main
 
 
 def run(*args):
     return subprocess.run(
-        [sys.executable, "-m", "widemargin.cli", *map(str, args)],
+        [sys.executable, "-m", "widemargin.cli.command", *map(str, args)],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
 

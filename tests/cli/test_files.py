@@ -13,8 +13,8 @@ from sklearn.datasets import dump_svmlight_file
 
 import widemargin
 from widemargin import KernelSVC
-from widemargin.cli import main
-from widemargin.data_files import read_table
+from widemargin.cli.command import main
+from widemargin.files.data_files import read_table
 
 
 @pytest.fixture

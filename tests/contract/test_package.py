@@ -11,20 +11,56 @@ import widemargin
 
 SOURCE = Path(widemargin.__file__).parent
 
-#: Each layer may import from itself and from those before it.
+#: Each layer may import from itself and from those before it. A module stands for itself where it is
+#: named, else for its folder.
 LAYERS = [
-    ["__init__", "parallel", "memory", "deadline", "output_files"],
+    [
+        "__init__",
+        "parallel",
+        "memory",
+        "deadline",
+        "transaction",
+        "callbacks",
+        "files.atomic_output",
+    ],
+    ["files.container", "files.libsvm_text", "progress"],
     ["kernels"],
-    ["problem", "tables"],
-    ["validation", "datasets"],
-    ["solvers"],
-    ["progress"],
-    ["models"],
-    ["estimators"],
-    ["baselines", "csv_text", "data_files", "demo", "export", "model_summary", "plotting"],
+    ["problem"],
+    ["validation", "datasets", "majority"],
+    ["base", "files.libsvm_models"],
+    ["exact"],
+    ["divide", "additive", "projected"],
+    ["baselines"],
+    ["files", "export", "plotting", "demo"],
     ["cli"],
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+
+#: Inside the folder of a family: compiled loops (files that end in ``_fast``), then mathematics, which
+#: is all that is not named here, then what predicts, then what users fit.
+MODELS = {
+    "exact": ["expansion"],
+    "divide": ["cluster_models"],
+    "additive": ["anchor_model", "curves"],
+    "projected": ["path"],
+}
+ESTIMATORS = {
+    "exact": ["classifier_base", "kernel_svc"],
+    "divide": ["dc_svc"],
+    "additive": [
+        "additive_svc", "classifier_base", "intersection_svc", "lr_svc", "online_base",
+        "power_mean_svc",
+    ],
+    "projected": ["classifier_base", "projected_svc"],
+}  # fmt: skip
+#: What a model needs of the mathematics: how space is divided, how values become codes and rows of
+#: numbers. The rest trains.
+REPRESENTATIONS = {
+    "divide": ["partition"],
+    "additive": ["coded_rows", "codes", "power_mean_table", "quantiser", "scalar_kernels"],
+    "projected": ["stages"],
+}
+FAMILIES = sorted(MODELS)
 
 
 def run_python(code):
@@ -46,21 +82,83 @@ def test_public_names_resolve():
         _ = widemargin.nothing
 
 
-def imported_parts(path):
-    """First-level parts of the package that a file imports."""
+def imported_modules(path):
+    """Modules of the package that a file imports, as parts of their names."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("widemargin"):
             parts = node.module.split(".")[1:]
-            if parts:
-                yield parts[0]
-            else:
-                yield from (a.name if a.name in RANK else "__init__" for a in node.names)
+            for alias in node.names:
+                inside = SOURCE.joinpath(*parts, alias.name)
+                is_module = inside.is_dir() or inside.with_suffix(".py").exists()
+                yield [*parts, alias.name] if is_module else (parts or ["__init__"])
 
 
-@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: p.stem)
-def test_imports_point_to_the_left(path):
-    part = path.relative_to(SOURCE).parts[0].removesuffix(".py")
-    if part == "__init__":
+def rank_of(parts):
+    return RANK.get(".".join(parts), RANK.get(parts[0]))
+
+
+def module_parts(path):
+    return list(path.relative_to(SOURCE).with_suffix("").parts)
+
+
+EVERY_FILE = pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: p.stem)
+
+
+@EVERY_FILE
+def test_imports_between_folders_point_to_the_left(path):
+    parts = module_parts(path)
+    if parts == ["__init__"]:
         return
-    for target in imported_parts(path):
-        assert RANK[target] <= RANK[part], f"{path.name} ({part}) imports {target}"
+    for target in imported_modules(path):
+        assert rank_of(target) <= rank_of(parts), f"{'.'.join(parts)} imports {'.'.join(target)}"
+
+
+def tier_of(folder, name):
+    if name.endswith("_fast"):
+        return 0
+    if name in MODELS[folder]:
+        return 2
+    return 3 if name in ESTIMATORS[folder] else 1
+
+
+@EVERY_FILE
+def test_imports_inside_a_folder_follow_the_data(path):
+    folder, *name = module_parts(path)
+    if folder not in FAMILIES or name == ["__init__"]:
+        return
+    for target in imported_modules(path):
+        if target[0] == folder and len(target) > 1:
+            assert tier_of(folder, target[1]) <= tier_of(folder, name[0]), (
+                f"{name} imports {target}"
+            )
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"), [(folder, name) for folder in FAMILIES for name in MODELS[folder]]
+)
+def test_a_model_imports_no_solver(folder, name):
+    for target in imported_modules(SOURCE / folder / f"{name}.py"):
+        if target[0] in FAMILIES and len(target) > 1:
+            is_fast, is_model = target[1].endswith("_fast"), target[1] in MODELS[target[0]]
+            allowed = is_fast or is_model or target[1] in REPRESENTATIONS.get(target[0], [])
+            assert allowed, f"{folder}.{name} imports {'.'.join(target)}"
+
+
+@pytest.mark.parametrize("folder", FAMILIES)
+def test_an_estimator_does_not_run_compiled_loops(folder):
+    for name in ESTIMATORS[folder]:
+        for target in imported_modules(SOURCE / folder / f"{name}.py"):
+            assert not target[-1].endswith("_fast"), f"{folder}.{name} imports {'.'.join(target)}"
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*_fast.py")), ids=lambda p: p.stem)
+def test_compiled_functions_call_none_in_another_file(path):
+    """The disk cache looks at one file only, and would serve stale code of the other.
+
+    Pair moves compute kernel rows when they first need them, with the loops that make tiles: a copy
+    of these would be worse than the need to clear the cache after changing them.
+    """
+    known = [("pair_moves_fast", "tiles_fast")]
+    for target in imported_modules(path):
+        is_fine = not target[-1].endswith("_fast") or (path.stem, target[-1]) in known
+        assert is_fine, f"{path.stem} imports {'.'.join(target)}"

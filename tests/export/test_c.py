@@ -21,11 +21,11 @@ from widemargin import (
     PowerMeanSVC,
     ProjectedSVC,
 )
+from widemargin.additive.curves import LogEncoder
+from widemargin.divide import kernel_kmeans as partition
 from widemargin.export import to_c
 from widemargin.export.description import describe
 from widemargin.kernels import RBF, Linear, PowerMean
-from widemargin.models.additive import LogEncoder
-from widemargin.solvers import partition
 
 COMPILER = shutil.which("cc") or shutil.which("gcc")
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="needs a C compiler")

@@ -25,10 +25,10 @@ from widemargin import (
     PowerMeanSVC,
     ProjectedSVC,
 )
+from widemargin.divide import kernel_kmeans as partition
 from widemargin.export import to_c, to_onnx
 from widemargin.export.description import describe
 from widemargin.kernels import PowerMean
-from widemargin.solvers import partition
 
 SANITIZERS = ["-fsanitize=float-cast-overflow,float-divide-by-zero"]
 LARGEST = float(np.finfo(np.float32).max)

@@ -22,11 +22,11 @@ from widemargin import (
     PowerMeanSVC,
     ProjectedSVC,
 )
+from widemargin.divide import kernel_kmeans as partition
+from widemargin.exact.expansion import _count_votes
 from widemargin.export.description import describe
 from widemargin.export.onnx import OPSET, to_onnx
 from widemargin.kernels import RBF, PowerMean
-from widemargin.models.expansion import _count_votes
-from widemargin.solvers import partition
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")

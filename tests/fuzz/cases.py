@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 import widemargin
-from widemargin.models.io import ModelFileError
+from widemargin.files.container import ModelFileError
 
 ESTIMATORS = (
     "KernelSVC", "DCSVC", "ProjectedSVC", "LRSVC", "AdditiveSVC", "IntersectionSVC", "PowerMeanSVC",

@@ -11,8 +11,8 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 from tests.fuzz.cases import Refused, require
-from widemargin.cli import main
-from widemargin.data_files import read_table
+from widemargin.cli.command import main
+from widemargin.files.data_files import read_table
 
 #: Texts that stand in for a field or a piece of a line.
 ODD_TEXTS = (

@@ -12,7 +12,7 @@ import numpy as np
 
 import widemargin
 from tests.fuzz.cases import Refused, Wrong, refusable, require
-from widemargin.models.io import _ALIGNMENT, _PREFIX, MAGIC, ModelFileError
+from widemargin.files.container import _ALIGNMENT, _PREFIX, MAGIC, ModelFileError
 
 #: Values that stand in for any entry of a header.
 ODD_VALUES = (

@@ -13,12 +13,13 @@ from scipy import sparse
 
 from tests.reference import kernels as formulas
 from tests.reference import svm_dual
+from widemargin.exact import full_matrix as whole
+from widemargin.exact import sampled_descent as box_qp
+from widemargin.exact.kernel_matrix import CachedGram, Gram
+from widemargin.exact.sampled_descent import solve_box_qp
+from widemargin.exact.solution import Limits
 from widemargin.kernels import RBF
 from widemargin.parallel import Workers, open_workers
-from widemargin.solvers import box_qp, whole
-from widemargin.solvers.box_qp import solve_box_qp
-from widemargin.solvers.gram import CachedGram, Gram
-from widemargin.solvers.optimum import Limits
 
 TOL = 1e-4
 #: Relative difference of objectives that solutions to `TOL` may have.

@@ -11,14 +11,14 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from widemargin.deadline import time_left
-from widemargin.estimators.base import ExactKernelClassifier, one_or_all
+from widemargin.exact.classifier_base import ExactKernelClassifier, one_or_all
+from widemargin.exact.kernel_matrix import Gram
+from widemargin.exact.several_problems import Task, solve_tasks
+from widemargin.exact.solution import FloatArray, Limits, Result, optimum_of
 from widemargin.kernels import Index, Kernel, Points
 from widemargin.parallel import Workers, open_workers
 from widemargin.problem import Problem, Subproblem
 from widemargin.progress import show_problems
-from widemargin.solvers.gram import Gram
-from widemargin.solvers.many import Task, solve_tasks
-from widemargin.solvers.optimum import FloatArray, Limits, Result, optimum_of
 from widemargin.validation import (
     check_choice,
     check_flag,

@@ -10,13 +10,13 @@ from scipy import sparse
 from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
-from widemargin.estimators.additive_base import LinearClassifier
+from widemargin.additive.anchor_model import KernelValues
+from widemargin.additive.classifier_base import LinearClassifier
+from widemargin.additive.coded_rows import plain_rows
+from widemargin.exact.expansion import Expansion
 from widemargin.kernels import Index
-from widemargin.models.expansion import Expansion
-from widemargin.models.regression import KernelValues
 from widemargin.parallel import Workers, open_workers, single_blas
 from widemargin.problem import Problem
-from widemargin.solvers.coded_rows import plain_rows
 from widemargin.validation import draw_seed
 
 #: Numbers that a block of rows has at most, in features or in what they are made of.

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from widemargin.estimators.additive_svc import AdditiveSVC
+from widemargin.additive.additive_svc import AdditiveSVC
+from widemargin.additive.codes import Codes
+from widemargin.additive.scalar_kernels import make_scalar_kernel
 from widemargin.problem import Problem
-from widemargin.tables.codes import Codes
-from widemargin.tables.scalar import make_scalar_kernel
 from widemargin.validation import check_choice, check_integer, check_number
 
 FloatArray = NDArray[np.float64]

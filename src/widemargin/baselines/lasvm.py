@@ -11,18 +11,18 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
+from widemargin.base import RestClassifier
 from widemargin.baselines.lasvm_machine import Machine, Outcome, Plan
-from widemargin.estimators.base import one_or_all
-from widemargin.estimators.rest_base import RestClassifier
-from widemargin.estimators.transaction import all_or_nothing
+from widemargin.exact.active_set import solve_small
+from widemargin.exact.classifier_base import one_or_all
+from widemargin.exact.expansion import Expansion
+from widemargin.exact.solution import FloatArray, Limits
 from widemargin.kernels import Index, Kernel, is_precomputed, is_small, needs_nonnegative
 from widemargin.memory import parse_bytes
-from widemargin.models.expansion import Expansion
 from widemargin.parallel import open_workers
 from widemargin.problem import Problem, Subproblem, split_binary, split_one_vs_rest
 from widemargin.progress import show_passes
-from widemargin.solvers.active_set import solve_small
-from widemargin.solvers.optimum import FloatArray, Limits
+from widemargin.transaction import all_or_nothing
 from widemargin.validation import (
     check_flag,
     check_integer,

@@ -19,10 +19,10 @@ from widemargin.baselines.lasvm_fast import (
     run_reprocess,
     take_line,
 )
+from widemargin.exact.solution import FloatArray
 from widemargin.kernels import Index, Kernel, Points
 from widemargin.kernels.tiles_fast import store_columns
 from widemargin.parallel import Workers
-from widemargin.solvers.optimum import FloatArray
 
 #: Examples whose kernel values are computed together.
 BLOCK = 256

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from widemargin.additive.anchor_model import find_inverse_root
 from widemargin.baselines.features import FeatureClassifier, FeatureMap, KernelMap, choose_centres
+from widemargin.exact.expansion import Expansion
 from widemargin.kernels import Kernel, is_precomputed, needs_nonnegative
-from widemargin.models.expansion import Expansion
-from widemargin.models.regression import find_inverse_root
 from widemargin.parallel import Workers
 from widemargin.problem import Problem
 from widemargin.validation import (

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
+from widemargin.additive.classifier_base import CurveClassifier, asked_classes
+from widemargin.base import UnweightedClassifier
 from widemargin.baselines import pwlsgd_fast as fast
 from widemargin.baselines.pwlsgd_fast import Points
-from widemargin.estimators.additive_base import CurveClassifier, asked_classes
-from widemargin.estimators.rest_base import UnweightedClassifier
 from widemargin.kernels.base import check_width
 from widemargin.parallel import open_workers
 from widemargin.problem import Problem

@@ -6,20 +6,20 @@ from typing import Any
 import numpy as np
 
 from widemargin.baselines.features import merge_rows
-from widemargin.estimators.basis_base import (
+from widemargin.kernels import Index, Kernel
+from widemargin.memory import parse_bytes
+from widemargin.parallel import open_workers
+from widemargin.problem import Problem
+from widemargin.projected.basis import VALUE_BYTES, Columns
+from widemargin.projected.classifier_base import (
     BasisClassifier,
     count_rows,
     is_count_or_share,
     split_classes,
 )
-from widemargin.kernels import Index, Kernel
-from widemargin.memory import parse_bytes
-from widemargin.parallel import open_workers
-from widemargin.problem import Problem
-from widemargin.solvers.sparse_columns import VALUE_BYTES, Columns
-from widemargin.solvers.sparse_machine import Machine
-from widemargin.solvers.sparse_search import Selection
-from widemargin.solvers.sparse_stages import describe_machines
+from widemargin.projected.machine import Machine
+from widemargin.projected.search import Selection
+from widemargin.projected.stages import describe_machines
 from widemargin.validation import draw_seed
 
 #: Basis vectors whose kernel values are computed together.

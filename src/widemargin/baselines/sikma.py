@@ -6,15 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from widemargin.estimators.additive_base import asked_classes
-from widemargin.estimators.additive_svc import Binned, constants
-from widemargin.estimators.rest_base import UnweightedClassifier
-from widemargin.estimators.stochastic import OnlineClassifier
+from widemargin.additive.additive_svc import Binned, constants
+from widemargin.additive.classifier_base import asked_classes
+from widemargin.additive.curves import BinModel
+from widemargin.additive.online_base import OnlineClassifier
+from widemargin.additive.quantiser import MAX_COUNT, fit_quantiser
+from widemargin.additive.sgd import start_stochastic
+from widemargin.base import UnweightedClassifier
 from widemargin.kernels import is_small
-from widemargin.models.additive import BinModel
 from widemargin.problem import Problem
-from widemargin.solvers.stochastic import start_stochastic
-from widemargin.tables.quantiser import MAX_COUNT, fit_quantiser
 from widemargin.validation import check_flag, check_integer, draw_seed
 
 

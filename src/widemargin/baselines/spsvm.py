@@ -7,16 +7,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from widemargin.estimators.basis_base import BasisClassifier, count_changes, split_classes
+from widemargin.callbacks import Stage
 from widemargin.kernels import Index, Kernel
 from widemargin.memory import parse_bytes
 from widemargin.parallel import Workers, open_workers
 from widemargin.problem import Problem
-from widemargin.solvers.sparse_columns import Columns, FloatArray, KernelRows
-from widemargin.solvers.sparse_machine import Machine
-from widemargin.solvers.sparse_scores import DEPENDENT, DEPENDENT_FLOAT32
-from widemargin.solvers.sparse_search import MAX_IDLE, Selection
-from widemargin.solvers.sparse_stages import Stage, describe_machines
+from widemargin.projected.basis import Columns, FloatArray, KernelRows
+from widemargin.projected.classifier_base import BasisClassifier, count_changes, split_classes
+from widemargin.projected.machine import Machine
+from widemargin.projected.scores import DEPENDENT, DEPENDENT_FLOAT32
+from widemargin.projected.search import MAX_IDLE, Selection
+from widemargin.projected.stages import describe_machines
 from widemargin.validation import check_integer, draw_seed
 
 #: Newton steps on one coefficient; three to six are the rule.

@@ -10,9 +10,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin.estimators.basis_base import count_rows, is_count_or_share
-from widemargin.estimators.transaction import all_or_nothing
 from widemargin.kernels import Index
+from widemargin.projected.classifier_base import count_rows, is_count_or_share
+from widemargin.transaction import all_or_nothing
 from widemargin.validation import draw_seed, validate_problem, validate_queries
 
 

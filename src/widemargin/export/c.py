@@ -14,7 +14,7 @@ from widemargin.export.c_float import write_float_functions
 from widemargin.export.c_text import Program, make_prefix, write_float, write_numbers
 from widemargin.export.description import CurveSum, Description, LogSum, describe
 from widemargin.export.limits import find_limit
-from widemargin.output_files import replace_file
+from widemargin.files.atomic_output import replace_file
 from widemargin.problem import class_pairs
 from widemargin.validation import check_choice, check_flag, check_number
 

@@ -3,10 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from widemargin.additive.quantiser import Quantiser
 from widemargin.export.c_text import Program, write_float
 from widemargin.export.description import ClusterSum, CurveSum, Description, KernelSum, known
 from widemargin.kernels.summed import Form, SummedKernel
-from widemargin.tables.quantiser import Quantiser
 
 #: Least squared norm of the mean of a group, as in kernel k-means.
 MIN_SQUARED_NORM = 1e-30

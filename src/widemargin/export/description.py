@@ -9,19 +9,19 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin.estimators.additive_base import CurveClassifier, LinearClassifier
-from widemargin.estimators.base import ExactKernelClassifier
-from widemargin.estimators.basis_base import BasisClassifier
+from widemargin.additive.anchor_model import RegressionModel
+from widemargin.additive.classifier_base import CurveClassifier, LinearClassifier
+from widemargin.additive.curves import BinEncoder, BinModel, LogEncoder, TableModel
+from widemargin.additive.power_mean_table import NEGLIGIBLE
+from widemargin.additive.quantiser import Quantiser
+from widemargin.divide.cluster_models import ClusterParts, EarlyModel
+from widemargin.divide.partition import Partition, split_by_group
+from widemargin.exact.classifier_base import ExactKernelClassifier
+from widemargin.exact.expansion import Expansion
 from widemargin.kernels import KERNELS, Kernel, Precomputed
 from widemargin.kernels.base import as_dense
 from widemargin.kernels.summed import SummedKernel
-from widemargin.models.additive import BinEncoder, BinModel, LogEncoder, TableModel
-from widemargin.models.clustered import ClusterParts, EarlyModel
-from widemargin.models.expansion import Expansion
-from widemargin.models.regression import RegressionModel
-from widemargin.solvers.partition import Partition, split_by_group
-from widemargin.tables.quantiser import Quantiser
-from widemargin.tables.regression import NEGLIGIBLE
+from widemargin.projected.classifier_base import BasisClassifier
 
 FloatArray = NDArray[np.float64]
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin import __version__
+from widemargin.additive.quantiser import Quantiser
 from widemargin.export.description import (
     ClusterSum,
     CurveSum,
@@ -26,7 +27,6 @@ from widemargin.kernels import RBF, ExpChi2, Hellinger, PowerMean
 from widemargin.kernels import tiles_fast as tiles
 from widemargin.kernels.summed import FLOAT32_NORM, LOG2_E, Form, SummedKernel
 from widemargin.problem import class_pairs
-from widemargin.tables.quantiser import Quantiser
 from widemargin.validation import check_choice
 
 FloatArray = NDArray[np.float64]

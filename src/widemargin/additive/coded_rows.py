@@ -1,0 +1,265 @@
+"""Rows of linear machines: from codes and tables, from bins, from numbers, from kernel matrices."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from widemargin.additive import coded_rows_fast as fast
+from widemargin.additive.coded_rows_fast import Rows
+from widemargin.additive.codes import Codes
+from widemargin.additive.primal_newton_fast import combine_rows, sum_minima, to_curves
+from widemargin.kernels import Intersection, is_small
+from widemargin.parallel import Workers
+
+#: Most rows for which the kernel between all of them is kept.
+MAX_GRAM_ROWS = 16_384
+#: Rows whose decision values a thread computes at a time.
+DECIDE_ROWS = 256
+
+FloatArray = NDArray[np.float64]
+
+
+def table_rows(
+    codes: Codes,
+    read: FloatArray,
+    write: FloatArray | None,
+    scale: FloatArray,
+    extra: tuple[FloatArray, FloatArray] | None,
+    dtype: type,
+) -> Rows:
+    """Rows from codes and tables.
+
+    Parameters
+    ----------
+    codes : Codes
+        Of the data.
+    read, write : ndarray of shape (n_codes, rank)
+        Numbers of each code; None for ``write`` if it is the same.
+    scale : ndarray of shape (n_features,)
+        Factor on the kernel of each feature.
+    extra : pair of ndarray of shape (n_rows, n_extra), or None
+        Numbers beside the features, when read and when added.
+    dtype : type
+        float32, or float64 where digits count.
+    """
+    rank = -(-read.shape[1] // 4) * 4
+    padding = ((0, 0), (0, rank - read.shape[1]))
+    flat: NDArray[Any] = np.pad(read, padding).ravel().astype(dtype)
+    return _rows(
+        kind=fast.SPARSE if codes.is_sparse else fast.DENSE, codes=codes, rank=rank, read=flat,
+        write=flat if write is None else np.pad(write, padding).ravel().astype(dtype),
+        scale=np.repeat(scale, rank).astype(dtype), extra=extra, dtype=dtype,
+        is_symmetric=write is None,
+    )  # fmt: skip
+
+
+def bin_rows(
+    codes: Codes,
+    offsets: NDArray[np.int64],
+    levels: FloatArray,
+    scale: FloatArray,
+    extra: tuple[FloatArray, FloatArray] | None,
+    dtype: type,
+    *,
+    is_indicator: NDArray[np.bool_] | None = None,
+) -> Rows:
+    """Rows for the intersection kernel.
+
+    Parameters
+    ----------
+    codes : Codes
+        Of the data.
+    offsets : ndarray of shape (n_features + 1,)
+        Where the bins of each feature begin.
+    levels : ndarray of shape (n_codes,)
+        Value of each code, ascending.
+    scale : ndarray of shape (n_features,)
+        Factor on the kernel of each feature.
+    extra, dtype
+        As in `table_rows`.
+    is_indicator : ndarray of shape (n_features,), optional
+        Features of which one bin is kept up to date; see `find_indicators` and `draw_indicators`.
+    """
+    given = {} if is_indicator is None else {"is_indicator": is_indicator}
+    return _rows(
+        kind=fast.BINS, codes=codes, rank=1, offsets=offsets, read=levels.astype(dtype),
+        scale=scale.astype(dtype), extra=extra, dtype=dtype, is_symmetric=True, **given,
+    )  # fmt: skip
+
+
+def find_indicators(codes: Codes, offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Features that have one code beside zero."""
+    largest = np.diff(offsets) - 1
+    least = largest.copy()
+    fast.least_codes(codes.values, codes.gaps, not codes.is_sparse, codes.indptr, least)
+    return (least == largest) & (largest > 0)
+
+
+def draw_indicators(
+    offsets: NDArray[np.int64], is_indicator: NDArray[np.bool_], coef: NDArray[Any]
+) -> None:
+    """Make the curves of indicators, of which the last bin is right, straight lines, in place."""
+    feature = np.repeat(np.arange(len(is_indicator)), np.diff(offsets))
+    bins = np.flatnonzero(is_indicator[feature])
+    first, last = offsets[feature[bins]], offsets[feature[bins] + 1] - 1
+    coef[:, bins] = coef[:, last] * ((bins - first) / (last - first))
+
+
+def plain_rows(read: NDArray[Any], write: NDArray[Any] | None) -> Rows:
+    """Rows whose numbers are given; None for ``write`` if it is the same."""
+    n, rank = read.shape
+    return _rows(
+        kind=fast.PLAIN, codes=_no_codes(n), rank=rank, plain_read=read.ravel(),
+        plain_write=(read if write is None else write).ravel(), scale=np.ones(rank, read.dtype),
+        dtype=read.dtype, is_symmetric=write is None,
+    )  # fmt: skip
+
+
+def _no_codes(n_rows: int) -> Codes:
+    return Codes(np.empty(0, np.uint8), np.empty(0, np.uint8), np.zeros(n_rows + 1, np.int64), 0)
+
+
+def _rows(
+    *, kind: int, codes: Codes, rank: int, dtype: Any, is_symmetric: bool, extra: Any = None,
+    **arrays: Any,
+) -> Rows:  # fmt: skip
+    no_floats = np.empty(0, dtype)
+    read, write = (np.empty((len(codes), 0)),) * 2 if extra is None else extra
+    return Rows(
+        kind=kind, codes=codes.values, gaps=codes.gaps, indptr=codes.indptr,
+        n_features=codes.n_features, rank=rank,
+        read=arrays.get("read", no_floats), write=arrays.get("write", no_floats),
+        scale=arrays.get("scale", no_floats),
+        plain_read=arrays.get("plain_read", no_floats),
+        plain_write=arrays.get("plain_write", no_floats),
+        n_extra=read.shape[1], extra_read=np.ascontiguousarray(read, dtype).ravel(),
+        extra_write=np.ascontiguousarray(write, dtype).ravel(),
+        offsets=arrays.get("offsets", np.empty(0, np.int64)),
+        is_indicator=arrays.get("is_indicator", np.zeros(codes.n_features, bool)),
+        is_whole=not codes.is_sparse, is_symmetric=is_symmetric,
+    )  # fmt: skip
+
+
+def count_coefs(rows: Rows) -> int:
+    """Coefficients of one class."""
+    if rows.kind == fast.BINS:
+        return int(rows.offsets[-1])
+    return rows.rank if rows.kind >= fast.PLAIN else rows.n_features * rows.rank
+
+
+def count_work(rows: Rows) -> float:
+    """Multiplications of a pass for one class, if every row is read and added.
+
+    Rows of bins are added to whole curves.
+    """
+    n = len(rows.indptr) - 1
+    if rows.kind == fast.SPARSE:
+        return 2.0 * len(rows.codes) * rows.rank
+    if rows.kind == fast.BINS:
+        mean_length = rows.offsets[-1] / max(rows.n_features, 1)
+        return len(rows.codes) * (1.0 + mean_length)
+    return 2.0 * n * count_coefs(rows)
+
+
+def prefers_gram(rows: Rows, n_problems: int) -> bool:
+    """Whether rows of bins are so few that the kernel between all of them saves time.
+
+    A kernel matrix costs half of all pairs of rows, a pass for one class as many values as the curves
+    have. The constants are nanoseconds per code, measured on scene15, with ten passes for a class.
+    In float64 it is for small problems only, whose rows are written out in full for it.
+    """
+    n = len(rows.indptr) - 1
+    fits = n <= MAX_GRAM_ROWS if float_type(rows) == np.float32 else is_small(n, rows.n_features)
+    if rows.kind != fast.BINS or not fits:
+        return False
+    length = rows.offsets[-1] / max(len(rows.offsets) - 1, 1)
+    return bool(0.075 * n < 10 * n_problems * (1.0 + 0.1 * length))
+
+
+def gram_rows(rows: Rows, workers: Workers) -> Rows:
+    """Rows of bins by the kernel between all of them."""
+    n = len(rows.indptr) - 1
+    levels = Codes(rows.codes, rows.gaps, rows.indptr, rows.n_features).to_csr(rows.read)
+    levels.data *= rows.scale[levels.indices]
+    K = np.empty((n, n), float_type(rows))
+    if K.dtype == np.float32:
+        kernel = Intersection()
+        points = kernel.prepare(levels)
+        kernel.block(points, np.arange(n), points, np.arange(n), K, workers)
+    else:
+        sum_minima(levels.toarray(), K)
+    extra = rows.extra_read.reshape(n, -1)
+    K += extra @ extra.T
+    return _rows(
+        kind=fast.GRAM, codes=_no_codes(n), rank=n, plain_write=K.ravel(), dtype=K.dtype,
+        scale=np.ones(n, K.dtype), is_symmetric=True,
+    )  # fmt: skip
+
+
+def weigh_bins(rows: Rows, signed: FloatArray) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Curves of every class, and of its extra numbers, for signed dual coefficients by class."""
+    coef = np.empty((signed.shape[1], count_coefs(rows)), float_type(rows))
+    weights, curves = np.empty(coef.shape[1]), np.empty(coef.shape[1])
+    for k, factors in enumerate(np.ascontiguousarray(signed.T)):
+        combine_rows(
+            rows.codes, rows.gaps, rows.is_whole, rows.indptr, rows.offsets, factors, weights
+        )
+        to_curves(weights, rows.offsets, rows.read, rows.scale, curves)
+        coef[k] = curves
+    return coef, signed.T @ rows.extra_write.reshape(len(signed), -1)
+
+
+def pad_rank(coef: FloatArray, rank: int) -> FloatArray:
+    """Coefficients (n_functions, n_features, few) with zeros up to the rank, one row a function."""
+    padded = np.zeros((*coef.shape[:2], rank))
+    padded[:, :, : coef.shape[2]] = coef
+    return padded.reshape(len(coef), -1)
+
+
+def decide(rows: Rows, coef: NDArray[Any], extra: NDArray[Any], workers: Workers) -> FloatArray:
+    """Values of all decision functions at all rows, shape (n, n_problems)."""
+    n_problems = len(coef)
+    flat = np.ascontiguousarray(coefs_in_order(rows, coef), float_type(rows))
+    extra = np.ascontiguousarray(extra, float_type(rows))
+    out = np.empty((len(rows.indptr) - 1, n_problems))
+
+    def decide_piece(first: int, last: int) -> None:
+        room = fast.make_room(rows, n_problems, np.float64)
+        fast.decide_rows(rows, first, last, flat, extra, room, out)
+
+    workers.run(len(out), decide_piece, grain=DECIDE_ROWS)
+    return out
+
+
+def coefs_by_class(rows: Rows, flat: NDArray[Any], n_problems: int) -> NDArray[Any]:
+    """Coefficients by class of those in the order of the compiled loops; a copy."""
+    if rows.kind == fast.SPARSE:
+        return np.ascontiguousarray(flat.reshape(-1, n_problems).T)
+    return flat.reshape(n_problems, -1).copy()
+
+
+def coefs_in_order(rows: Rows, by_class: NDArray[Any]) -> NDArray[Any]:
+    """Coefficients in the order of the compiled loops."""
+    return (by_class.T if rows.kind == fast.SPARSE else by_class).ravel()
+
+
+def float_type(rows: Rows) -> Any:
+    """Type of the numbers of rows."""
+    return rows.extra_read.dtype
+
+
+def sum_over_codes(codes: Codes, rows: Rows, per_code: FloatArray, scale: FloatArray) -> FloatArray:
+    """Sum over the features of every row of a number that its code has, times the feature's scale."""
+    out = np.empty(len(codes))
+    fast.sum_codes(rows, per_code, scale, out)
+    return out
+
+
+def count_bins(codes: Codes, n_bins: int, weights: FloatArray) -> FloatArray:
+    """How often each bin occurs among the codes, rows weighted."""
+    counts = np.zeros(n_bins)
+    fast.count_codes(
+        codes.values, codes.gaps, not codes.is_sparse, codes.filler, codes.indptr, weights, counts
+    )
+    return counts

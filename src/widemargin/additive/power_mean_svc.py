@@ -1,0 +1,383 @@
+"""Power mean SVM: a regression on logarithms stands in for the kernel."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from widemargin.additive.coded_rows import (
+    pad_rank,
+    sum_over_codes,
+    table_rows,
+)
+from widemargin.additive.codes import Codes
+from widemargin.additive.curves import (
+    BinEncoder,
+    LogEncoder,
+    TableModel,
+    number_values,
+)
+from widemargin.additive.online_base import StochasticClassifier
+from widemargin.additive.power_mean_table import (
+    NEGLIGIBLE,
+    PAPER_ANCHORS,
+    chebyshev_anchors,
+    regression_tables,
+)
+from widemargin.additive.quantiser import Quantiser
+from widemargin.additive.scalar_kernels import (
+    ScalarKernel,
+    check_scalar_kernel,
+    make_scalar_kernel,
+    power_mean,
+)
+from widemargin.deadline import seconds_left
+from widemargin.majority import judged_rows
+from widemargin.problem import Problem, take_rows
+from widemargin.validation import check_choice, check_flag, check_integer, check_number, draw_seed
+
+#: Smallest number that is raised to a negative power.
+ZERO = 0.001
+#: Rows that are coded in any case, and the least factor by which a larger draw is worth the time.
+FIRST_ROWS, MIN_GROWTH = 1000, 1.5
+#: How much more time a row takes among many: their values are sorted.
+CODING_GROWTH = 1.5
+
+
+class PowerMeanSVC(StochasticClassifier):
+    """Power mean SVM (PmSVM): any additive kernel through a regression on logarithms.
+
+    The methods of Wu and Yang, "Power Mean SVM": Algorithm 3 (PmSVM), with tables (PmSVM-LUT) and
+    with stochastic descent (PmSVM-SGD, Algorithm 4). The gradient is approximate, so the descent
+    need not converge; if it diverges, the best solution it had is kept. `AdditiveSVC` converges and
+    is more accurate; this class is for comparison and for reproducing the paper.
+
+    Parameters
+    ----------
+    C : float, default=0.01
+        Cost of an error.
+    p : float, default=-1.0
+        Exponent of the power mean, from ``-inf`` (intersection) over -1 (chi-square) to 0
+        (Hellinger). The paper simulates the intersection by -8.
+    kernel : callable or str, default=None
+        Another additive kernel ``k(x, y)`` of two arrays of numbers, symmetric and positive
+        semidefinite, instead of the power mean.
+    n_anchors : int, default=3
+        Anchors of the regression, and coefficients for each feature.
+    anchors : {"paper", "chebyshev"} or array-like, default="paper"
+        The paper's 0.01, 0.06 and 0.75, Chebyshev nodes, or numbers in the unit interval. With more
+        than three anchors ``"paper"`` means Chebyshev nodes, as in the paper.
+    offset : float, default=0.05
+        Added to features before the logarithm.
+    lut : bool, default=False
+        Whether features are rounded to ``n_bins`` values, with a table for them.
+    n_bins : int, default=1000
+        Values in the table.
+    solver : {"dcd", "sgd"}, default="dcd"
+        Dual coordinate descent, or stochastic descent on the primal.
+    loss : {"hinge", "squared_hinge"}, default="hinge"
+        Loss of a point on the wrong side of its margin.
+    alpha : float or None, default=None
+        Regularisation of stochastic descent; None for ``1 / (C n_samples)``.
+    eta0 : float, default=1.0
+        Steps of stochastic descent are ``1 / (alpha (t + eta0))``; positive.
+    class_weight : dict, "balanced" or None, default=None
+        Factor on C for each class; ``"balanced"`` not for `partial_fit`.
+    tol : float, default=0.1
+        Stop when the projected gradients of a problem differ by less; stochastic descent, when a
+        pass changes the coefficients by less than a tenth of that share.
+    max_iter : int, default=1000
+        Passes over the data.
+    max_time : float or None, default=None
+        Seconds after which to stop with the model reached so far. If coding all rows takes more than
+        half of them, the model is fitted to as many rows, drawn by chance, as there is time for. It
+        predicts the largest class if that is more accurate on a sample of the rows.
+    warm_start : bool, default=False
+        Start from the last solution if the labels are the same; not with ``solver="sgd"``.
+    n_jobs : int or None, default=None
+        Threads, which share the classes; None for all cores.
+    random_state : int, RandomState or None, default=None
+        Order of the rows.
+    verbose : int, default=0
+        1 for a progress line, 2 for a line every pass.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The labels, sorted.
+    anchors_ : ndarray of shape (n_anchors,)
+        Anchors, in the unit of the features, counted from `origin_`.
+    coef_ : ndarray of shape (n_functions, n_features, n_anchors)
+        Coefficients of the powers of ``ln((x - origin_) / unit_ + offset)``.
+    n_seen_, t_ : int
+        Rows seen by `fit` and `partial_fit`, and steps made, counting a visit to a row as one.
+    unit_ : float
+        The largest feature value in training, less its `origin_`, if that is above one, else one.
+    feature_ranges_ : ndarray of shape (2, n_features)
+        Smallest and largest values in training.
+    origin_ : ndarray of shape (n_features,)
+        Subtracted from the features: zeros, but the smallest values in training if the data are
+        centred, all means being zero as far as so many rows can tell.
+    n_iter_ : int or ndarray
+        Passes for each function.
+    stop_reason_ : str
+        ``"converged"``, ``"max_iter"``, as after `partial_fit`, ``"max_time"`` or ``"diverged"``.
+    violation_ : float
+        Largest spread of projected gradients in the last pass of `fit`; of stochastic descent the
+        share by which it changed the coefficients, or if it diverged the mean loss of what is kept.
+
+    Notes
+    -----
+    The paper scales features to the unit interval. If some are larger, all are divided by the
+    largest. A feature that is zero adds nothing to a decision, as in the kernel itself and in the
+    sparse files of the paper; the regression alone would be worst there. Negative values are
+    refused, but centred data are moved (`origin_`). Values above `unit_` count as `unit_`: beyond it
+    the regression has no anchors, and would grow without bound.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from widemargin import PowerMeanSVC
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = PowerMeanSVC(C=0.1).fit(X[:1000] / 16, y[:1000])
+    >>> model.score(X[1000:] / 16, y[1000:]) > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        C: float = 0.01,
+        p: float = -1.0,
+        kernel: str | Callable[[Any, Any], Any] | None = None,
+        n_anchors: int = 3,
+        anchors: Any = "paper",
+        offset: float = 0.05,
+        lut: bool = False,
+        n_bins: int = 1000,
+        solver: str = "dcd",
+        loss: str = "hinge",
+        alpha: float | None = None,
+        eta0: float = 1.0,
+        class_weight: dict[Any, float] | str | None = None,
+        tol: float = 0.1,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.p = p
+        self.kernel = kernel
+        self.n_anchors = n_anchors
+        self.anchors = anchors
+        self.offset = offset
+        self.lut = lut
+        self.n_bins = n_bins
+        self.solver = solver
+        self.loss = loss
+        self.alpha = alpha
+        self.eta0 = eta0
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        if self.p != -np.inf:
+            check_number("p", self.p)
+        if self.kernel is None and self.p > 0:
+            raise ValueError(f"p: a power mean is a kernel for p <= 0 only, got {self.p!r}")
+        check_integer("n_anchors", self.n_anchors, low=2)
+        check_number("offset", self.offset, above=0)
+        check_integer("n_bins", self.n_bins, low=2)
+        check_flag("lut", self.lut)
+        check_choice("solver", self.solver, ("dcd", "sgd"))
+        self._unit_anchors()
+
+    def _needs_nonnegative(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # The paper's C is for thousands of features; with two it underfits.
+        tags.classifier_tags.poor_score = True
+        return tags
+
+    def _unit_anchors(self) -> NDArray[np.float64]:
+        """Anchors in the unit interval."""
+        if isinstance(self.anchors, str):
+            check_choice("anchors", self.anchors, ("paper", "chebyshev"))
+            if self.anchors == "paper" and self.n_anchors == len(PAPER_ANCHORS):
+                return np.array(PAPER_ANCHORS)
+            return chebyshev_anchors(self.n_anchors)
+        anchors = np.asarray(self.anchors, np.float64)
+        good = anchors.ndim == 1 and np.isfinite(anchors).all() and (anchors >= 0).all()
+        if not good or len(np.unique(anchors)) != self.n_anchors:
+            raise ValueError(
+                f"anchors: give n_anchors={self.n_anchors} different numbers that are not negative, "
+                f"got {self.anchors!r}"
+            )
+        return anchors
+
+    def _power_mean(self, x: Any, y: Any) -> NDArray[np.float64]:
+        """Power means, with small numbers in place of those that have no power; zero at zero."""
+        K = power_mean(x, y, self.p, ZERO)
+        K[np.asarray(x) == 0.0] = 0.0
+        return K
+
+    def _scalar_kernel(self) -> ScalarKernel:
+        if self.kernel is None:
+            return ScalarKernel("power_mean", self._power_mean, np.asarray, True)
+        return make_scalar_kernel(self.kernel, self.p)
+
+    def _prepare(self, problem: Problem) -> None:
+        self.unit_ = max(1.0, float(self._measure(problem).high.max()))
+        self.anchors_ = self._unit_anchors() * self.unit_
+
+    def _fit(self, problem: Problem) -> None:
+        deadline = self._deadline()
+        problem = replace(problem, X=self._take_features(problem.X, problem.sample_weights))
+        self._prepare(problem)
+        part, data = self._represent_in_time(problem, deadline)
+        self.n_seen_ = len(part.labels)
+        if self.solver == "sgd":
+            self._fit_stochastic(part, data, deadline)
+        else:
+            self._fit_dual(part, data, deadline)
+        self._note_part(part, problem)
+        # Decisions of all rows would take as long as coding them.
+        self._require_majority(judged_rows(problem))
+
+    def _represent_in_time(
+        self, problem: Problem, deadline: float | None
+    ) -> tuple[Problem, "_Represented"]:
+        """The rows, or as many of them, drawn by chance, as can be coded in half of the time.
+
+        Larger and larger draws are coded until there is no time for the next.
+        """
+        n, n_rows = len(problem.labels), FIRST_ROWS
+        if deadline is None or n <= n_rows:
+            return problem, self._represent(problem)
+        order = np.random.default_rng(draw_seed(self.random_state)).permutation(n)
+        end = deadline - 0.5 * seconds_left(deadline)
+        while True:
+            part = problem if n_rows == n else take_rows(problem, np.sort(order[:n_rows]))
+            began = perf_counter()
+            data = self._represent(part)
+            taken = CODING_GROWTH * max(perf_counter() - began, 1e-6)
+            affordable = seconds_left(end) / taken
+            if n_rows == n or affordable < MIN_GROWTH:
+                return part, data
+            n_rows = min(n, int(n_rows * affordable))
+
+    def _represent(self, problem: Problem) -> "_Represented":
+        quantiser = None
+        if self.lut:
+            d = problem.X.shape[1]
+            grid = np.linspace(0.0, 1.0, self.n_bins)
+            quantiser = Quantiser(np.zeros(d), np.full(d, self.unit_), grid, "uniform")
+        return _Represented(
+            problem.X, self._scalar_kernel(), quantiser, self.anchors_, self.offset, self.unit_,
+            self._dtype(problem),
+        )  # fmt: skip
+
+    @property
+    def coef_(self) -> NDArray[np.float64]:
+        """Coefficients of the explanatory variables."""
+        assert isinstance(self._model, TableModel)
+        return self._model.coef
+
+
+class _Represented:
+    """Training data as codes with PmSVM's tables."""
+
+    def __init__(
+        self,
+        X: Any,
+        kernel: ScalarKernel,
+        quantiser: Quantiser | None,
+        anchors: NDArray[np.float64],
+        offset: float,
+        unit: float,
+        dtype: type,
+    ) -> None:
+        self.n_anchors = len(anchors)
+        if quantiser is None:
+            codes, values = number_values(X)
+            # Later pieces may have larger values than the first.
+            values = np.minimum(values, unit)
+        else:
+            codes, values = quantiser.encode(X), quantiser.values(0)
+        if not kernel.is_homogeneous:
+            check_scalar_kernel(kernel, np.union1d(values, anchors))
+        zero = int(np.searchsorted(values, 0.0))
+        read, write = regression_tables(kernel, values, anchors, offset, unit)
+        # A kernel that is zero at zero is so here too: the regression is worst there, and most
+        # features of histograms are zero.
+        skips_zero = not kernel([0.0], anchors).any()
+        if skips_zero:
+            read[values <= NEGLIGIBLE * unit] = write[values <= NEGLIGIBLE * unit] = 0.0
+        self.encoder: BinEncoder | LogEncoder = LogEncoder(unit, offset, len(anchors), skips_zero)
+        if quantiser is not None:
+            self.encoder = BinEncoder(quantiser, read)
+        diag = kernel.diag(values)
+        ones = np.ones(X.shape[1])
+        extra, base = None, 0.0
+        self.zero_read = read[zero]
+        self.zero_write: NDArray[np.float64] | None = None
+        if codes.is_sparse:
+            self.zero_write = write[zero]
+            read, write = read - read[zero], write - write[zero]
+            base, diag = X.shape[1] * diag[zero], diag - diag[zero]
+            extra = _fold_zeros(codes, read, write, self.zero_read, self.zero_write)
+        self.rows = table_rows(codes, read, write, ones, extra, dtype)
+        self.norms = sum_over_codes(codes, self.rows, diag, ones) + base
+
+    def take_apart(self, model: TableModel) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Coefficients of a model, and what zeros add to it; nothing of that is due to rows yet."""
+        extra = np.zeros((len(model.coef), self.rows.n_extra))
+        if self.zero_write is not None:
+            extra[:, 1] = (model.coef @ self.zero_read).sum(axis=1)
+        return pad_rank(model.coef, self.rows.rank), extra
+
+    def make_model(self, coef: NDArray[Any], extra: NDArray[Any]) -> TableModel:
+        """Model with these coefficients."""
+        shaped = coef.reshape(len(coef), -1, self.rows.rank)[:, :, : self.n_anchors]
+        shaped = shaped.astype(np.float64)
+        if self.zero_write is not None:
+            # Every row added this much to every feature, as if it were zero there.
+            shaped += extra[:, :1, None] * self.zero_write
+        return TableModel(self.encoder, shaped, np.zeros(len(coef)))
+
+
+def _fold_zeros(
+    codes: Codes,
+    read: NDArray[np.float64],
+    write: NDArray[np.float64],
+    read0: NDArray[np.float64],
+    write0: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Two extra numbers for each row that add what the zeros of sparse data add to the kernel.
+
+    With ``r``, ``w`` the tables less their values ``r0``, ``w0`` at zero, the kernel between rows is
+    the sum over features of ``(r + r0)'(w + w0)``: beside ``r'w``, which needs stored values only,
+    ``r'w0`` depends on one row, ``r0'w`` on the other, and ``r0'w0`` on none.
+    """
+    ones = np.ones(len(codes))
+    everyone = np.ones(codes.n_features)
+    rows = table_rows(codes, read, write, everyone, None, np.float64)
+    of_reader = sum_over_codes(codes, rows, read @ write0, everyone)
+    of_writer = sum_over_codes(codes, rows, write @ read0, everyone)
+    of_reader += codes.n_features * float(read0 @ write0)
+    return np.column_stack([of_reader, ones]), np.column_stack([ones, of_writer])

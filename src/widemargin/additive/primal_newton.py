@@ -1,0 +1,139 @@
+"""The intersection kernel in its unary space: the primal problem by Newton's method."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from widemargin.additive import primal_newton_fast as fast
+from widemargin.additive.coded_rows import FloatArray
+from widemargin.additive.codes import Codes
+from widemargin.additive.dual_descent import Descent, LinearResult
+from widemargin.deadline import is_late
+
+#: Steps of the conjugate gradient method for one Newton step, and the share of the residual at which
+#: it ends: exact steps would not pay while the set of violated margins changes.
+MAX_CG_STEPS, CG_ACCURACY = 100, 0.1
+#: A step is shortened until it brings this share of what its slope promises.
+SUFFICIENT = 0.01
+
+
+@dataclass(frozen=True)
+class UnaryRows:
+    """Rows in the unary space, as operations on vectors of it."""
+
+    codes: Codes
+    offsets: NDArray[np.int64]
+
+    @property
+    def size(self) -> int:
+        """Dimensions of the space."""
+        return int(self.offsets[-1])
+
+    def multiply(self, weights: FloatArray) -> FloatArray:
+        """Products of all rows with a vector."""
+        out = np.empty(len(self.codes))
+        c, curves = self.codes, self.to_curves(weights)
+        fast.look_up(c.values, c.gaps, not c.is_sparse, c.indptr, self.offsets, curves, out)
+        return out
+
+    def combine(self, factors: FloatArray) -> FloatArray:
+        """Sum of the rows, each times its factor."""
+        out = np.empty(self.size)
+        c = self.codes
+        fast.combine_rows(c.values, c.gaps, not c.is_sparse, c.indptr, self.offsets, factors, out)
+        return out
+
+    def to_curves(self, weights: FloatArray) -> FloatArray:
+        """Running sums of a vector."""
+        curves, levels = np.empty(self.size), np.arange(float(np.diff(self.offsets).max()))
+        fast.to_curves(weights, self.offsets, levels, np.ones(self.codes.n_features), curves)
+        return curves
+
+
+def solve_primal(
+    rows: UnaryRows, y: FloatArray, costs: FloatArray, settings: Descent
+) -> LinearResult:
+    """Minimise ``0.5 |w|^2 + sum_i costs_i max(0, 1 - y_i w'x_i)^2`` by truncated Newton steps.
+
+    Has converged when the gradient is ``0.01 tol`` of what it was at zero, in proportion to the rarer
+    class as in LIBLINEAR. To finish it goes on from there while every step halves the gradient.
+    """
+    w, products = np.zeros(rows.size), np.zeros(len(y))
+    n_positive = int(np.count_nonzero(y > 0))
+    rarer = max(min(n_positive, len(y) - n_positive), 1) / len(y)
+    reason, norm, target, n_steps = "max_iter", np.inf, 0.0, 0
+    for number in range(settings.max_iter):
+        shortfall = np.maximum(1.0 - y * products, 0.0)
+        gradient = w - rows.combine(2.0 * costs * y * shortfall)
+        before, norm = norm, float(np.linalg.norm(gradient))
+        if number == 0:
+            target = 0.01 * settings.tol * rarer * norm
+        if norm <= target:
+            reason = "converged"
+            if not settings.finish or norm == 0.0 or norm > 0.5 * before:
+                break
+        if is_late(settings.deadline):
+            reason = "max_time" if reason == "max_iter" else reason
+            break
+        curvature = np.where(shortfall > 0, 2.0 * costs, 0.0)
+        step = _newton_step(rows, curvature, gradient, settings.deadline)
+        moved = rows.multiply(step)
+        size = _line_search(w, products, step, moved, y, costs, float(gradient @ step))
+        if size == 0.0:
+            # No step helps any more: the limit of float64.
+            reason = "converged"
+            break
+        w += size * step
+        products += size * moved
+        n_steps += 1
+    alpha = 2.0 * costs * np.maximum(1.0 - y * products, 0.0)
+    return LinearResult(
+        coef=rows.to_curves(w)[None, :], extra=np.empty((1, 0)), alpha=alpha[:, None],
+        n_iter=np.array([n_steps]), violation=np.array([norm]), stop_reason=reason,
+    )  # fmt: skip
+
+
+def _newton_step(
+    rows: UnaryRows, curvature: FloatArray, gradient: FloatArray, deadline: float | None
+) -> FloatArray:
+    """Solve ``(I + X' diag(curvature) X) step = -gradient`` roughly, by conjugate gradients.
+
+    When time is up, the step so far is a direction of descent, too.
+    """
+    step = np.zeros_like(gradient)
+    residual = -gradient
+    direction = residual.copy()
+    squared = float(residual @ residual)
+    goal = CG_ACCURACY**2 * squared
+    for _ in range(MAX_CG_STEPS):
+        if squared <= goal:
+            break
+        bent = direction + rows.combine(curvature * rows.multiply(direction))
+        size = squared / float(direction @ bent)
+        step += size * direction
+        if is_late(deadline):
+            break
+        residual -= size * bent
+        before, squared = squared, float(residual @ residual)
+        direction = residual + (squared / before) * direction
+    return step
+
+
+def _line_search(
+    w: FloatArray, products: FloatArray, step: FloatArray, moved: FloatArray, y: FloatArray,
+    costs: FloatArray, slope: float,
+) -> float:  # fmt: skip
+    """Size of a step that lowers the objective enough; zero if there is none."""
+
+    def loss(at: FloatArray) -> float:
+        return float(costs @ np.square(np.maximum(1.0 - y * at, 0.0)))
+
+    before, along, squared = loss(products), float(w @ step), float(step @ step)
+    size = 1.0
+    while size > 1e-10:
+        change = loss(products + size * moved) - before + size * (along + 0.5 * size * squared)
+        if change <= SUFFICIENT * size * slope:
+            return size
+        size *= 0.5
+    return 0.0

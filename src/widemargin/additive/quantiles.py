@@ -1,0 +1,116 @@
+"""A quantile of data that may be mapped from a file: exact, without a copy of the data."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from widemargin.additive.quantiser import weighted_quantiles
+from widemargin.additive.quantiser_fast import weigh_digits
+
+#: Values looked at a time.
+BLOCK_VALUES = 2**18
+#: Bits of a value that one pass over the data settles.
+DIGIT_BITS = 16
+#: Up to so many values are copied.
+COPIED_VALUES = 2**21
+
+
+def find_quantile(
+    X: Any, weights: NDArray[np.float64], share: float, above: float = -np.inf
+) -> float:
+    """Least value with at least a share of the weight at or below it, zeros of sparse data counted.
+
+    A radix selection: whole numbers in the order of the values are found digit by digit, each in a
+    pass over the data. A copy of few values is sooner partitioned.
+
+    Parameters
+    ----------
+    X : ndarray or csr_matrix of shape (n_samples, n_features)
+        Data.
+    weights : ndarray of shape (n_samples,)
+        Weights of the rows; two equals a repeated row.
+    share : float
+        Share of the weight, above 0.
+    above : float
+        Only values above this count. There must be some.
+    """
+    if X.shape[0] * X.shape[1] <= COPIED_VALUES:
+        return _select_copied(X, weights, share, above)
+    n_bits = 8 * _float_type(X).itemsize
+    prefix, wanted = 0, None
+    for shift in range(n_bits - DIGIT_BITS, -1, -DIGIT_BITS):
+        found = _weigh_digits(X, weights, above, prefix, shift)
+        below = np.cumsum(found)
+        if wanted is None:
+            # Rounding of the sums must not push the level past the value it belongs to.
+            wanted = share * below[-1] * (1.0 - 1e-12)
+        digit = min(np.searchsorted(below, wanted), np.flatnonzero(found)[-1])
+        wanted -= below[digit] - found[digit]
+        prefix = prefix << DIGIT_BITS | int(digit)
+    return _value_of_key(prefix, n_bits)
+
+
+def _select_copied(X: Any, weights: NDArray[np.float64], share: float, above: float) -> float:
+    blocks = list(_value_blocks(X, weights))
+    values = np.concatenate([values for values, _, _ in blocks]).astype(np.float64)
+    are_equal = not sparse.issparse(X) and bool((weights == weights[0]).all())
+    weight = None
+    if not are_equal:
+        weight = np.concatenate([np.repeat(w, np.diff(ends, prepend=0)) for _, ends, w in blocks])
+    if above > -np.inf:
+        counted = values > above
+        values, weight = values[counted], None if weight is None else weight[counted]
+    return float(weighted_quantiles(values, weight, np.array([share]))[0])
+
+
+def _weigh_digits(
+    X: Any, weights: NDArray[np.float64], above: float, prefix: int, shift: int
+) -> NDArray[np.float64]:
+    """Weight of every digit from the bit ``shift`` on, among keys that begin with a prefix."""
+    found = np.zeros(2**DIGIT_BITS)
+    kind = np.dtype(f"u{_float_type(X).itemsize}").type
+    every = np.iinfo(kind).max
+    sign = every // 2 + 1
+    lowest = _key_of_value(above, kind, sign, every)
+    for values, ends, weight in _value_blocks(X, weights):
+        weigh_digits(
+            values.view(kind), ends, weight, kind(sign), kind(every), kind(lowest), kind(prefix),
+            kind(shift), kind(2**DIGIT_BITS - 1), kind(DIGIT_BITS), found,
+        )  # fmt: skip
+    return found
+
+
+def _value_blocks(
+    X: Any, weights: NDArray[np.float64]
+) -> Iterator[tuple[NDArray[Any], NDArray[np.int64], NDArray[np.float64]]]:
+    """Values, where rows end, and their weights; what sparse data leave out is one zero, at last."""
+    n_rows, n_features = X.shape
+    step = max(1, BLOCK_VALUES // n_features)
+    n_zeros = 0.0
+    for start in range(0, n_rows, step):
+        rows, weight = X[start : start + step], weights[start : start + step]
+        n_values = np.diff(rows.indptr) if sparse.issparse(X) else np.full(len(rows), n_features)
+        values = rows.data if sparse.issparse(X) else rows.ravel()
+        n_zeros += float(weight @ (n_features - n_values))
+        yield values.astype(_float_type(X), copy=False), np.cumsum(n_values), weight
+    if n_zeros:
+        yield np.zeros(1, _float_type(X)), np.ones(1, np.int64), np.array([n_zeros])
+
+
+def _float_type(X: Any) -> np.dtype[Any]:
+    return np.result_type(X.dtype, np.float32)
+
+
+def _key_of_value(value: float, kind: type, sign: int, every: int) -> int:
+    """Unsigned number in the order of the values: of negative ones all bits are turned round."""
+    bits = int(np.array(value + 0.0, f"f{np.dtype(kind).itemsize}").view(kind))
+    return bits ^ every if bits & sign else bits ^ sign
+
+
+def _value_of_key(key: int, n_bits: int) -> float:
+    sign = 1 << (n_bits - 1)
+    bits = key ^ sign if key & sign else key ^ (2 * sign - 1)
+    return float(np.array(bits, f"u{n_bits // 8}").view(f"f{n_bits // 8}"))

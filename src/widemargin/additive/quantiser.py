@@ -1,0 +1,221 @@
+"""One quantiser for all additive models: feature values to small integers, fitted once."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from widemargin.additive.codes import Codes, chunk_rows, encode_matrix
+from widemargin.additive.quantiser_fast import encode_rows, encode_values
+from widemargin.kernels.base import check_width
+
+#: Integer features with values up to this are used as they are.
+MAX_COUNT = 4095
+
+SPACINGS = ("auto", "uniform", "sqrt", "quantile")
+
+
+@dataclass(frozen=True)
+class Quantiser:
+    """Bins of feature values: one grid on the unit interval, moved and stretched for each feature.
+
+    A value v of feature j has the position ``(v - low[j]) / span[j]``, clipped to the unit interval,
+    and the code of the grid point it is rounded to (or, with ``cut``, of the last one not above).
+    Values beyond the range seen in training count as its end.
+
+    Attributes
+    ----------
+    low, span : ndarray of shape (n_features,)
+        Range of each feature.
+    grid : ndarray of shape (n_bins,)
+        Positions of the bins, from 0 to 1.
+    spacing : {"uniform", "sqrt", "quantile"}
+        How the grid was made: ``"sqrt"`` is uniform in the square root, finer near zero.
+    cut : bool
+        Whether positions are cut off, not rounded.
+    """
+
+    low: NDArray[np.float64]
+    span: NDArray[np.float64]
+    grid: NDArray[np.float64]
+    spacing: str
+    cut: bool = False
+
+    @property
+    def n_bins(self) -> int:
+        """Number of codes."""
+        return len(self.grid)
+
+    @property
+    def dtype(self) -> type:
+        """Smallest type that holds every code."""
+        return np.min_scalar_type(self.n_bins - 1).type
+
+    def values(self, feature: int) -> NDArray[np.float64]:
+        """Feature values of all bins, in the feature's own unit."""
+        return self.low[feature] + self.span[feature] * self.grid
+
+    @property
+    def zero_code(self) -> int:
+        """Code of the value zero, which sparse data leave out, or -1 if features differ in it."""
+        zeros = np.unique(self.encode(np.zeros((1, len(self.low)))).values)
+        return int(zeros[0]) if len(zeros) == 1 else -1
+
+    def encode(self, X: Any, *, is_whole: bool = False) -> Codes:
+        """Codes of dense or CSR data; of the latter only the stored values, unless ``is_whole``."""
+        check_width(X.shape[1], len(self.low))
+        return encode_matrix(X, self, is_whole=is_whole)
+
+    def encode_rows(self, X: NDArray[Any], out: NDArray[Any]) -> None:
+        """Write the codes of dense rows to ``out``."""
+        if self.spacing == "quantile":
+            out[:] = self._nearest((X - self.low) / self.span)
+        else:
+            low, factor, is_root, shift, last = self._formula
+            rows = np.ascontiguousarray(X, np.result_type(X.dtype, np.float32))
+            encode_rows(rows, low, factor, is_root, shift, last, out)
+
+    def encode_stored(self, data: NDArray[Any], columns: NDArray[Any], out: NDArray[Any]) -> None:
+        """Write the codes of some values to ``out``; ``columns`` holds their features."""
+        if self.spacing == "quantile":
+            out[:] = self._nearest((data - self.low[columns]) / self.span[columns])
+        else:
+            low, factor, is_root, shift, last = self._formula
+            encode_values(data, columns, low, factor, is_root, shift, last, out)
+
+    @property
+    def _formula(self) -> tuple[Any, ...]:
+        shift = 0.0 if self.cut else 0.5
+        return self.low, 1.0 / self.span, self.spacing == "sqrt", shift, float(self.n_bins - 1)
+
+    def _nearest(self, positions: NDArray[np.float64]) -> NDArray[np.intp]:
+        return np.searchsorted(0.5 * (self.grid[1:] + self.grid[:-1]), positions)
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """What is known of the features after one pass over the data.
+
+    Attributes
+    ----------
+    low, high : ndarray of shape (n_features,)
+        Smallest and largest value of each feature; the zeros of sparse data count.
+    is_integer : bool
+        Whether all values are whole numbers.
+    """
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    is_integer: bool
+
+
+def measure_ranges(chunks: Iterable[Any]) -> Ranges:
+    """Ranges of the features over blocks of rows, dense or CSR."""
+    parts = [_measure(X) for X in chunks]
+    return reduce(join_ranges, parts)
+
+
+def _measure(X: Any) -> Ranges:
+    low, high = X.min(axis=0), X.max(axis=0)
+    values = X
+    if sparse.issparse(X):
+        low, high, values = low.toarray().ravel(), high.toarray().ravel(), X.data
+    is_integer = values.dtype.kind in "iu" or bool((values == np.floor(values)).all())
+    return Ranges(low.astype(np.float64), high.astype(np.float64), is_integer)
+
+
+def join_ranges(a: Ranges, b: Ranges) -> Ranges:
+    """Ranges over the data of both."""
+    return Ranges(
+        np.minimum(a.low, b.low), np.maximum(a.high, b.high), a.is_integer and b.is_integer
+    )
+
+
+def row_chunks(X: Any) -> Iterable[Any]:
+    """Blocks of rows of a matrix."""
+    step = chunk_rows(X.shape[1])
+    return (X[start : start + step] for start in range(0, X.shape[0], step))
+
+
+def fit_quantiser(
+    ranges: Ranges,
+    n_bins: int,
+    spacing: str,
+    *,
+    per_feature: bool,
+    X: Any = None,
+    weights: Any = None,
+) -> Quantiser:
+    """Bins for features within some ranges.
+
+    Parameters
+    ----------
+    ranges : Ranges
+        Of the training data.
+    n_bins : int
+        Bins wanted; whole numbers up to `MAX_COUNT` get one each with ``spacing="auto"``, if they
+        are not negative.
+    spacing : str
+        One of `SPACINGS`; ``"auto"`` is counts if possible, else ``"sqrt"`` from zero or ``"uniform"``
+        where values are negative.
+    per_feature : bool
+        Whether every feature has its own range; else all share the widest.
+    X, weights
+        Data and weights of the rows, for quantiles.
+    """
+    low, high = np.minimum(ranges.low, 0.0), np.maximum(ranges.high, 0.0)
+    largest = float(high.max())
+    if spacing == "auto" and ranges.is_integer and low.min() >= 0 and 1 <= largest <= MAX_COUNT:
+        n_counts = int(largest) + 1
+        ones = np.full(len(low), largest)
+        return Quantiser(np.zeros_like(low), ones, np.arange(n_counts) / largest, "uniform")
+    if not per_feature:
+        low, high = np.full_like(low, low.min()), np.full_like(high, high.max())
+    span = np.where(high > low, high - low, 1.0)
+    steps = np.linspace(0.0, 1.0, n_bins)
+    if spacing == "quantile":
+        return Quantiser(low, span, _quantile_grid(X, low, span, weights, n_bins), "quantile")
+    if spacing == "sqrt" or (spacing == "auto" and low.min() >= 0):
+        return Quantiser(low, span, steps**2, "sqrt")
+    return Quantiser(low, span, steps, "uniform")
+
+
+def _quantile_grid(
+    X: Any, low: NDArray[np.float64], span: NDArray[np.float64], weights: Any, n_bins: int
+) -> NDArray[np.float64]:
+    """Grid with as many positive values, scaled by feature, in every bin; the ends are kept."""
+    if sparse.issparse(X):
+        rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+        positions, weight = (X.data - low[X.indices]) / span[X.indices], weights[rows]
+    else:
+        positions = ((X - low) / span).ravel()
+        weight = np.repeat(weights, X.shape[1])
+    inside = (positions > 0) & (positions < 1)
+    positions, weight = positions[inside], weight[inside]
+    if len(positions) == 0:
+        return np.linspace(0.0, 1.0, n_bins)
+    middle = weighted_quantiles(positions, weight, np.linspace(0.0, 1.0, n_bins - 2))
+    return np.unique(np.concatenate([[0.0], middle, [1.0]]))
+
+
+def weighted_quantiles(
+    values: NDArray[np.float64], weights: NDArray[np.float64] | None, levels: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Least values with at least the share ``levels`` of the weight at or below them.
+
+    A weight of two equals a repeated value; None if all weigh the same.
+    """
+    if weights is None or (weights == weights[0]).all():
+        # Values need not be sorted to find a few of them.
+        at = np.ceil(levels * len(values) * (1.0 - 1e-12)).astype(np.intp) - 1
+        at = np.clip(at, 0, len(values) - 1)
+        return np.asarray(np.partition(values, np.unique(at))[at])
+    order = np.argsort(values)
+    below = np.cumsum(weights[order])
+    # Rounding of the sums must not push a level past the value it belongs to.
+    at = np.searchsorted(below, levels * below[-1] * (1.0 - 1e-12))
+    return np.asarray(values[order[np.minimum(at, len(order) - 1)]])

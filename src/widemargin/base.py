@@ -1,0 +1,205 @@
+"""What the one-vs-rest classifiers share: input, and decisions of one function or one a class."""
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from widemargin.parallel import count_threads
+from widemargin.problem import Problem
+from widemargin.transaction import all_or_nothing
+from widemargin.validation import (
+    FLOAT_ROWS,
+    check_number,
+    validate_partial,
+    validate_problem,
+    validate_queries,
+)
+
+
+class OneVsRest(ClassifierMixin, BaseEstimator, ABC):
+    """Base of the classifiers with one function for two classes, and one for each of more."""
+
+    C: float
+    class_weight: dict[Any, float] | str | None
+    n_jobs: int | None
+
+    _model: Any
+    _layout = FLOAT_ROWS
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Signed scores.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Data.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            For two classes positive means ``classes_[1]``.
+        """
+        return self._scores(self._decide(self._check_queries(X)))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Most likely class of every row.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Data.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            Class labels.
+        """
+        return self._labels(self.decision_function(X))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_model")
+
+    def _fit_rows(self, X: Any, y: Any, sample_weight: Any = None) -> None:
+        """What `fit` does, but for warnings."""
+        self._check_params()
+        problem = validate_problem(
+            self, X, y, sample_weight, self.class_weight, precomputed=False, layout=self._layout
+        )
+        self.classes_ = problem.classes
+        self._fit(problem)
+
+    def _check_params(self) -> None:
+        check_number("C", self.C, above=0)
+        count_threads(self.n_jobs)
+
+    @abstractmethod
+    def _fit(self, problem: Problem) -> None:
+        """Fit to validated data; the model is set when all else is done."""
+
+    def _decide(self, X: Any) -> NDArray[np.float64]:
+        """Decision values of checked data, shape (n, n_functions)."""
+        decisions: NDArray[np.float64] = self._model.decide(X, n_jobs=self.n_jobs)
+        return decisions
+
+    def _check_features(self, X: Any) -> None:
+        """Take any; classes whose kernel is not defined for all say otherwise."""
+
+    def _take_features(self, X: Any, weights: NDArray[np.float64] | None = None) -> Any:
+        """Features as the model takes them; with weights of the rows at the beginning of a fit."""
+        self._check_features(X)
+        return X
+
+    @abstractmethod
+    def _warn_unless_converged(self) -> None: ...
+
+    def _check_queries(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return self._take_features(validate_queries(self, X, self._layout))
+
+    def _scores(self, decisions: NDArray[np.float64]) -> NDArray[np.float64]:
+        return decisions.ravel() if len(self.classes_) == 2 else decisions
+
+    def _labels(self, scores: NDArray[np.float64]) -> NDArray[Any]:
+        if scores.ndim == 1:
+            return self.classes_[(scores >= 0).astype(np.intp)]
+        return self.classes_[scores.argmax(axis=1)]
+
+
+class RestClassifier(OneVsRest):
+    """Base of those that take weights of rows."""
+
+    @all_or_nothing
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the classifier.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Training data.
+        y : array-like of shape (n_samples,)
+            Class labels: numbers, texts or booleans.
+        sample_weight : array-like of shape (n_samples,), optional
+            Factor on C for each row; rows of weight zero are left out.
+
+        Returns
+        -------
+        self : estimator
+            The fitted classifier.
+        """
+        self._fit_rows(X, y, sample_weight)
+        self._warn_unless_converged()
+        return self
+
+
+class PieceClassifier(OneVsRest):
+    """Base of those that can be fitted to data in pieces."""
+
+    def _fit_piece(self, X: Any, y: Any, classes: Any, sample_weight: Any = None) -> None:
+        """What `partial_fit` does."""
+        self._check_params()
+        is_first = not self.__sklearn_is_fitted__()
+        problem = validate_partial(self, X, y, classes, sample_weight, is_first=is_first)
+        weights = problem.sample_weights if is_first else None
+        problem = replace(problem, X=self._take_features(problem.X, weights))
+        self.classes_ = problem.classes
+        self._learn_piece(problem, is_first=is_first)
+
+    @abstractmethod
+    def _learn_piece(self, problem: Problem, *, is_first: bool) -> None:
+        """Go on from the model there is, if any, with some rows; attributes are set at the end."""
+
+
+class UnweightedClassifier(PieceClassifier):
+    """Base of those that take rows one by one and no weights of them."""
+
+    @all_or_nothing
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the classifier.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Training data.
+        y : array-like of shape (n_samples,)
+            Class labels: numbers, texts or booleans.
+
+        Returns
+        -------
+        self : estimator
+            The fitted classifier.
+        """
+        self._fit_rows(X, y)
+        self._warn_unless_converged()
+        return self
+
+    @all_or_nothing
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        """One pass over some rows, going on from the solution there is.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Data. The curves have the knots or levels of the first call; values beyond their range
+            count as its end.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        classes : array-like, optional
+            All labels there will be; needed in the first call.
+
+        Returns
+        -------
+        self : estimator
+            The classifier, improved.
+        """
+        self._fit_piece(X, y, classes)
+        return self

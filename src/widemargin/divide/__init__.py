@@ -1,0 +1,1 @@
+"""DC-SVM: kernel k-means, clusters solved level by level, early prediction, and `DCSVC`."""

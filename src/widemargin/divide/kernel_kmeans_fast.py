@@ -1,0 +1,145 @@
+"""Compiled loops of kernel k-means."""
+
+import numpy as np
+from numba import njit
+
+# Inlined by the compiler always: else a process that compiles could run another copy of a function,
+# optimised in another way, than one that loads the code from the cache, and round differently.
+jit = njit(cache=True, nogil=True, fastmath=True, error_model="numpy", forceinline=True)
+
+
+@jit
+def distance_to_mean(mean_kernel, squared_norm, on_sphere):
+    """Squared distance to a mean, less ``k(x, x)``; on the sphere, to the mean's direction instead.
+
+    ``mean_kernel`` is the mean of ``k(x, x_j)`` over a group, ``squared_norm`` that of its mean.
+    """
+    if on_sphere:
+        return -mean_kernel / np.sqrt(max(squared_norm, 1e-30))
+    return squared_norm - 2.0 * mean_kernel
+
+
+@jit
+def add_row(row, out):
+    for c in range(out.size):
+        out[c] += row[c]
+
+
+@jit
+def add_by_group(K, groups, sums, sizes):
+    """Sums ``sums[g]`` of the rows of the symmetric ``K`` in each group, and the groups' sizes."""
+    sums[:] = 0.0
+    sizes[:] = 0
+    for j in range(groups.size):
+        sizes[groups[j]] += 1
+        add_row(K[j], sums[groups[j]])
+
+
+@jit
+def take_nearer(totals, size, squared_norm, on_sphere, g, best, nearest):
+    """Let points join group g, of so many members, if none is nearer.
+
+    ``totals`` are sums of the kernel over the members; distances are linear in them.
+    """
+    at_zero = distance_to_mean(0.0, squared_norm, on_sphere)
+    slope = np.float32(distance_to_mean(1.0 / size, squared_norm, on_sphere) - at_zero)
+    offset = np.float32(at_zero)
+    # Both are written in any case: the loop vectorises.
+    for i in range(best.size):
+        distance = slope * totals[i] + offset
+        nearest[i] = g if distance < best[i] else nearest[i]
+        best[i] = min(distance, best[i])
+
+
+@jit
+def take_seed(K, diag, seed, g, nearest, groups):
+    """Let the points that are nearer to a seed than to those before it join its group."""
+    row = K[seed]
+    for i in range(groups.size):
+        distance = max(diag[i] + diag[seed] - 2.0 * row[i], 0.0)
+        if distance < nearest[i]:
+            nearest[i] = distance
+            groups[i] = g
+    nearest[seed] = 0.0
+    groups[seed] = g
+
+
+@jit
+def draw_seed(nearest, noise, draw):
+    """A point drawn with chances in proportion to distances above the noise; -1 if there is none."""
+    total = 0.0
+    for i in range(nearest.size):
+        total += nearest[i] if nearest[i] > noise else 0.0
+    if total == 0.0:
+        return -1
+    reached, last = 0.0, -1
+    for i in range(nearest.size):
+        if nearest[i] > noise:
+            reached += nearest[i]
+            last = i
+            if reached > draw * total:
+                break
+    return last
+
+
+@jit
+def seed_groups(K, diag, first, draws, noise, groups):
+    """Groups around points drawn one by one (k-means++), in place; ``draws`` are from [0, 1)."""
+    nearest = np.full(groups.size, 1e300)
+    take_seed(K, diag, first, 0, nearest, groups)
+    for g in range(draws.size):
+        seed = draw_seed(nearest, noise, draws[g])
+        if seed < 0:
+            break
+        take_seed(K, diag, seed, g + 1, nearest, groups)
+
+
+@jit
+def assign_groups(block, bounds, squared_norms, on_sphere, out):
+    """Nearest group of every column of a kernel matrix whose rows are sorted by group.
+
+    Group g has the rows ``bounds[g]`` to ``bounds[g + 1]``; of several nearest the first is taken.
+    Points are columns, so that the loops run over many points: groups are often small.
+    """
+    n = out.size
+    totals, best = np.empty(n, np.float32), np.full(n, np.float32(np.inf))
+    for g in range(squared_norms.size):
+        totals[:] = 0.0
+        for r in range(bounds[g], bounds[g + 1]):
+            add_row(block[r], totals)
+        size = np.float64(bounds[g + 1] - bounds[g])
+        take_nearer(totals, size, squared_norms[g], on_sphere, np.int32(g), best, out)
+
+
+@jit
+def improve_groups(K, groups, n_groups, on_sphere, max_rounds):
+    """Lloyd's iterations in kernel space, in place; returns the sum of the distances.
+
+    A group that loses all its points stays empty.
+    """
+    n = groups.size
+    sums, sizes = np.empty((n_groups, n), K.dtype), np.empty(n_groups, np.int64)
+    squared_norms, best = np.empty(n_groups), np.empty(n, np.float32)
+    nearest = np.empty(n, groups.dtype)
+    spread = 0.0
+    for _ in range(max_rounds):
+        add_by_group(K, groups, sums, sizes)
+        squared_norms[:] = 0.0
+        for i in range(n):
+            squared_norms[groups[i]] += sums[groups[i], i]
+        best[:] = np.inf
+        for k in range(groups.size):
+            nearest[k] = groups[k]
+        for g in range(n_groups):
+            if sizes[g] > 0:
+                size = np.float64(sizes[g])
+                norm = squared_norms[g] / size**2
+                take_nearer(sums[g], size, norm, on_sphere, g, best, nearest)
+        spread, n_moved = 0.0, 0
+        for i in range(n):
+            spread += best[i]
+            n_moved += nearest[i] != groups[i]
+            groups[i] = nearest[i]
+        if n_moved == 0:
+            break
+    return spread

@@ -1,0 +1,191 @@
+"""Small problems, solved to machine precision: pair moves, then a primal active-set method.
+
+Where pair moves crawl, because the kernel matrix is badly conditioned or C is large, an
+interior-point method takes over in between.
+"""
+
+import time
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+from scipy.linalg.lapack import dpotrf, dpotrs
+
+from widemargin.exact.interior_point import minimise_interior
+from widemargin.exact.pair_moves_fast import optimise_small
+from widemargin.exact.solution import (
+    IDLE_SHARE,
+    FloatArray,
+    Limits,
+    Result,
+    limit_reached,
+    make_feasible,
+    optimum_of,
+    stopped,
+)
+
+#: Pair moves per row before steps are tried, and rounds of both. Ctrl-C and the time limit are
+#: attended to in between.
+MOVES_PER_ROW, MAX_ROUNDS = 150, 5
+#: Matrix entries visited by pair moves for the last digits, before steps are tried: when rows are
+#: few, many moves are cheaper than one step.
+FINISH_ENTRIES = 20_000
+#: Steps before giving up; from a nearly converged start a handful is enough.
+MAX_STEPS = 300
+#: Slope that counts as none, relative to the terms it is summed from.
+EXACT = 1e-13
+#: Eigenvalue, relative to the largest, below which a direction has no curvature.
+FLAT = 1e-13
+#: Squared ratio of the pivots of a Cholesky factor below which its solutions are not trusted.
+PIVOTS = 1e-10
+
+
+def solve_small(
+    K: FloatArray, y: FloatArray, upper: FloatArray, *, intercept: bool, limits: Limits,
+    start: FloatArray | None = None,
+) -> Result:  # fmt: skip
+    """Solve ``min 0.5 b'Kb - y'b`` until only rounding is left.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n)
+        Kernel matrix in float64.
+    y, upper, intercept, start
+        As for `solve_box_qp`.
+    limits : Limits
+        When to stop; what is done beyond ``tol`` does not count as moves.
+
+    Returns
+    -------
+    Result
+        The solution, never worse than the start.
+    """
+    began = time.perf_counter()
+    lower, high = np.where(y > 0, 0.0, -upper), np.where(y > 0, upper, 0.0)
+    coef = np.zeros(len(y))
+    if start is not None:
+        coef = make_feasible(start, lower, high, intercept)
+    n_moves, objective = 0, np.inf
+    for _ in range(MAX_ROUNDS):
+        gradient, allowed = K @ coef - y, MOVES_PER_ROW * len(y)
+        if limits.max_iter >= 0:
+            allowed = min(allowed, limits.max_iter - n_moves)
+        made, violation = optimise_small(
+            intercept, K, lower, high, 0.5 * limits.tol, allowed, gradient, coef
+        )
+        n_moves += made
+        is_done = made < allowed or violation < 0.5 * limits.tol
+        reason = None if is_done else limit_reached(n_moves, time.perf_counter() - began, limits)
+        found = optimum_of(coef, K @ coef - y, y, upper, intercept)
+        if not is_done and reason is None:
+            coef, found = _jump(K, y, lower, high, intercept, found)
+        if reason is None:
+            # Pairs crawl where the kernel is nearly singular; steps of all free variables do not.
+            finished = walk_to_optimum(K, -y, lower, high, intercept, coef)
+            better = optimum_of(finished, K @ finished - y, y, upper, intercept)
+            # Where kernel values are huge, rounding may cost more than steps gain.
+            if better.objective <= found.objective + IDLE_SHARE * abs(found.objective):
+                coef, found = finished, better
+        is_idle = objective - found.objective <= IDLE_SHARE * abs(found.objective)
+        if reason is None and found.violation < limits.tol:
+            reason = "converged"
+        if reason is not None or is_done or is_idle:
+            break
+        objective = found.objective
+    if reason in ("max_iter", "max_time"):
+        found = stopped(found, y, upper, intercept)
+    return replace(found, n_iter=n_moves, stop_reason=reason or "stalled")
+
+
+def _jump(
+    K: FloatArray, y: FloatArray, lower: FloatArray, high: FloatArray, intercept: bool,
+    found: Result,
+) -> tuple[FloatArray, Result]:  # fmt: skip
+    """The interior-point solution if it is better than what pair moves have found."""
+    total = 0.0 if intercept else None
+    coef = minimise_interior(K, -y, lower, high, total=total, start=found.coef)
+    better = optimum_of(coef, K @ coef - y, y, high - lower, intercept)
+    return (coef, better) if better.objective < found.objective else (found.coef, found)
+
+
+def walk_to_optimum(
+    K: FloatArray, linear: FloatArray, lower: FloatArray, high: FloatArray, intercept: bool,
+    coef: FloatArray, max_steps: int = MAX_STEPS,
+) -> FloatArray:  # fmt: skip
+    """Bring a solution of ``min 0.5 b'Kb + linear'b`` to the precision of float64.
+
+    Walks to the optimum of the free variables, the others at their bounds, until a bound is met;
+    once there, frees the worst violator. Every step is an exact line search: only rounding can make
+    the result worse than the start.
+    """
+    coef, size = coef.copy(), np.abs(K)
+    slope, scale = K @ coef + linear, 1.0 + float((size @ np.abs(coef)).max())
+    _, violation = optimise_small(
+        intercept, K, lower, high, EXACT * scale, FINISH_ENTRIES // len(coef), slope, coef
+    )
+    if violation < EXACT * scale:
+        return coef
+    free = (coef > lower) & (coef < high)
+    for _ in range(max_steps):
+        slope = K @ coef + linear
+        offset = float(slope[free].mean()) if intercept and free.any() else 0.0
+        scale = 1.0 + float((size @ np.abs(coef)).max())
+        downhill = offset - slope[free]
+        if np.abs(downhill).max(initial=0.0) > EXACT * scale:
+            _walk(K, _find_direction(K[np.ix_(free, free)], downhill, intercept), downhill,
+                  lower, high, free, coef)  # fmt: skip
+            continue
+        above = np.where(free, 0.0, slope - offset)
+        violation = np.maximum(-above * (coef < high), above * (coef > lower))
+        worst = int(np.argmax(violation))
+        if not free.any() or violation[worst] <= EXACT * scale:
+            break
+        free[worst] = True
+    return coef
+
+
+def _find_direction(K: FloatArray, downhill: FloatArray, tied: bool) -> FloatArray:
+    """Newton's direction; along directions without curvature, straight downhill."""
+    factor, failed = dpotrf(K)
+    pivots = factor.diagonal()
+    if failed or pivots.min() ** 2 < PIVOTS * pivots.max() ** 2:
+        return _find_flat_direction(K, downhill, tied)
+    sides = np.column_stack([downhill, np.ones(len(downhill))])
+    newton, level = dpotrs(factor, sides)[0].T
+    return newton - level * (newton.sum() / level.sum()) if tied else newton
+
+
+def _find_flat_direction(K: FloatArray, downhill: FloatArray, tied: bool) -> FloatArray:
+    """Newton's direction for a matrix that is singular: repeated or dependent rows.
+
+    If the slope has a part where there is no curvature, the objective falls along it without end,
+    and a bound will stop the walk.
+    """
+    if tied:
+        K = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
+    curvature, axes = eigh(K)
+    along = axes.T @ downhill
+    curved = curvature > FLAT * max(curvature[-1], 1e-300)
+    flat = axes[:, ~curved] @ along[~curved]
+    if np.abs(flat).max(initial=0.0) > 1e-9 * np.abs(downhill).max():
+        return flat
+    return axes[:, curved] @ (along[curved] / curvature[curved])
+
+
+def _walk(
+    K: FloatArray, direction: FloatArray, downhill: FloatArray, lower: FloatArray,
+    high: FloatArray, free: NDArray[np.bool_], coef: FloatArray,
+) -> None:  # fmt: skip
+    """Move the free variables to the lowest point ahead, or to the first bound, which then holds."""
+    at = np.flatnonzero(free)
+    curvature = float(direction @ K[np.ix_(at, at)] @ direction)
+    best = float(downhill @ direction) / curvature if curvature > 0 else np.inf
+    room = np.where(direction > 0, high[at] - coef[at], coef[at] - lower[at])
+    shares = np.divide(room, np.abs(direction), out=np.full(len(at), np.inf), where=direction != 0)
+    first = int(np.argmin(shares))
+    share = min(best, float(shares[first]))
+    coef[at] = np.clip(coef[at] + share * direction, lower[at], high[at])
+    if shares[first] <= best:
+        coef[at[first]] = high[at[first]] if direction[first] > 0 else lower[at[first]]
+        free[at[first]] = False

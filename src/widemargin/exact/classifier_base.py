@@ -1,0 +1,334 @@
+"""What the exact kernel classifiers share: input, one binary problem after another, prediction."""
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from widemargin.deadline import start_deadline
+from widemargin.exact.active_set import solve_small
+from widemargin.exact.expansion import Expansion, score_classes, vote
+from widemargin.exact.several_problems import Task
+from widemargin.exact.solution import Limits, Result
+from widemargin.exact.solve import exact_matrix, finish_exactly
+from widemargin.kernels import (
+    Index,
+    Kernel,
+    Points,
+    Precomputed,
+    is_precomputed,
+    is_small,
+    needs_nonnegative,
+)
+from widemargin.memory import parse_bytes
+from widemargin.parallel import single_blas
+from widemargin.problem import (
+    Problem,
+    Subproblem,
+    split_binary,
+    split_one_vs_one,
+    split_one_vs_rest,
+)
+from widemargin.transaction import all_or_nothing
+from widemargin.validation import (
+    check_callback,
+    check_choice,
+    check_integer,
+    check_kernel_range,
+    check_nonnegative,
+    check_number,
+    check_verbose,
+    resolve_kernel,
+    validate_problem,
+    validate_queries,
+)
+
+#: From best to worst; a fit of several problems reports the worst. A model read from a file of
+#: LIBSVM does not say.
+STOP_REASONS = ("unknown", "converged", "stalled", "max_iter", "max_time")
+
+
+class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
+    """Base of `KernelSVC` and `DCSVC`, which differ in how they solve the binary problems."""
+
+    C: float
+    kernel: str | Kernel | Callable[[Any, Any], Any]
+    gamma: float | str
+    degree: int
+    coef0: float
+    fit_intercept: bool
+    multi_class: str
+    class_weight: dict[Any, float] | str | None
+    tol: float
+    memory: int | str
+    max_iter: int
+    max_time: float | None
+    warm_start: bool
+    n_jobs: int | None
+    random_state: Any
+    verbose: int
+    callback: Callable[[Any], object] | None
+
+    #: Bytes of the variables that a solver holds for every row: coefficients, gradient, bounds, order.
+    _bytes_per_row = 100
+
+    @all_or_nothing
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the classifier.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Training data; (n_samples, n_samples) with ``kernel="precomputed"``.
+        y : array-like of shape (n_samples,)
+            Class labels of any type.
+        sample_weight : array-like of shape (n_samples,), optional
+            Factor on C for each row; rows of weight zero are left out.
+
+        Returns
+        -------
+        self : estimator
+            The fitted classifier.
+        """
+        self._check_params()
+        deadline = start_deadline(self.max_time)
+        precomputed = is_precomputed(self.kernel)
+        problem = validate_problem(
+            self, X, y, sample_weight, self.class_weight, precomputed=precomputed
+        )
+        kernel = resolve_kernel(self.kernel, self.gamma, self.degree, self.coef0, problem)
+        check_nonnegative(kernel, problem.X, getattr(self, "feature_names_in_", None))
+        subproblems = self._split(problem)
+        results = self._solve(problem, kernel, subproblems, deadline)
+        self._keep(problem, kernel, subproblems, results)
+        self.restore_model()
+        self._warn_unless_converged()
+        return self
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Signed distance-like scores.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Data; the kernel with all training rows if the kernel is precomputed.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            For two classes positive means ``classes_[1]``. One-vs-one problems are summed up as
+            votes with ties broken by confidence.
+        """
+        return self._scores(self._ask(self._checked_model(), self._check_queries(X)))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Most likely class of every row.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Data, as for `decision_function`.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            Class labels. One-vs-one problems vote; the first class wins a tie, as in LIBSVM.
+        """
+        return self._labels(self._ask(self._checked_model(), self._check_queries(X)))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = is_precomputed(self.kernel)
+        tags.input_tags.positive_only = needs_nonnegative(self.kernel)
+        return tags
+
+    @abstractmethod
+    def _solve(
+        self,
+        problem: Problem,
+        kernel: Kernel,
+        subproblems: list[Subproblem],
+        deadline: float | None,
+    ) -> list[Result]:
+        """Solutions of the binary problems, found until the deadline."""
+
+    def _check_params(self) -> None:
+        check_number("C", self.C, above=0)
+        check_number("tol", self.tol, above=0)
+        check_number("max_time", self.max_time, above=0, optional=True)
+        check_integer("max_iter", self.max_iter, low=-1)
+        check_choice("multi_class", self.multi_class, ("ovo", "ovr"))
+        check_verbose(self.verbose)
+        check_callback(self.callback)
+
+    def _split(self, problem: Problem) -> list[Subproblem]:
+        if len(problem.classes) == 2:
+            return split_binary(problem)
+        return (
+            split_one_vs_one(problem) if self.multi_class == "ovo" else split_one_vs_rest(problem)
+        )
+
+    def _prepare(
+        self, problem: Problem, kernel: Kernel, subproblems: list[Subproblem]
+    ) -> tuple[Points, list[Task], int]:
+        """Points, tasks with their warm starts, and the bytes that are left for solving them."""
+        points = kernel.prepare(problem.X)
+        n_rows = max(len(s.y) for s in subproblems)
+        taken = points.nbytes + self._bytes_per_row * n_rows
+        budget = parse_bytes(self.memory) - taken
+        _require_two_rows(budget, n_rows, taken)
+        check_kernel_range(kernel, kernel.diag(points))
+        starts = self._warm_starts(problem, len(subproblems))
+        tasks = [
+            Task(sub.index, sub.y, self.C * problem.weights[sub.index], start)
+            for sub, start in zip(subproblems, starts, strict=True)
+        ]
+        return points, tasks, budget
+
+    def _polish(
+        self, kernel: Kernel, X: Any, points: Points, task: Task, result: Result, limits: Limits
+    ) -> Result:
+        """Finish a problem of few points with float64 kernel values."""
+        if not is_small(len(task.index), X.shape[1]):
+            scale = float(np.abs(kernel.diag(points)).max())
+            return finish_exactly(
+                kernel, X, scale, task, result, intercept=self.fit_intercept, limits=limits
+            )
+        if result.stop_reason not in ("converged", "stalled"):
+            return result
+        with single_blas:
+            found = solve_small(
+                exact_matrix(kernel, X, task.index), task.y, task.upper,
+                intercept=self.fit_intercept, limits=limits, start=result.coef,
+            )  # fmt: skip
+        return replace(found, n_iter=result.n_iter + found.n_iter)
+
+    def _warm_starts(
+        self, problem: Problem, n_problems: int
+    ) -> Sequence[NDArray[np.float64] | None]:
+        state = getattr(self, "_warm_state", None) if self.warm_start else None
+        cold = [None] * n_problems
+        if state is None:
+            return cold
+        labels, coefs = state
+        fits = np.array_equal(labels, problem.labels) and len(coefs) == n_problems
+        return coefs if fits else cold
+
+    def _keep(
+        self,
+        problem: Problem,
+        kernel: Kernel,
+        subproblems: list[Subproblem],
+        results: list[Result],
+    ) -> None:
+        """Set the fitted attributes."""
+        rows, coef = expand_coefs(problem, subproblems, results)
+        self.classes_ = problem.classes
+        self.kernel_ = kernel
+        self.support_ = problem.kept[rows].astype(np.int32)
+        self.n_support_ = np.bincount(problem.labels[rows], minlength=len(problem.classes)).astype(
+            np.int32
+        )
+        given = isinstance(kernel, Precomputed)
+        self.support_vectors_ = np.empty((0, 0)) if given else problem.X[rows]
+        self.dual_coef_ = coef
+        self.intercept_ = np.array([r.intercept for r in results])
+        self._one_vs_one = subproblems[0].negative >= 0
+        self.objective_ = one_or_all([r.objective for r in results])
+        self.duality_gap_ = one_or_all([r.duality_gap for r in results])
+        self.n_iter_ = one_or_all([r.n_iter for r in results])
+        self.stop_reason_ = max((r.stop_reason for r in results), key=STOP_REASONS.index)
+        if self.warm_start:
+            self._warm_state = (problem.labels, [r.coef for r in results])
+
+    def restore_model(self) -> None:
+        """Make the predictor from the fitted attributes; called after setting them by hand."""
+        self._model: Any = Expansion(
+            self.kernel_,
+            None if isinstance(self.kernel_, Precomputed) else self.support_vectors_,
+            self.support_.astype(np.intp),
+            self.dual_coef_,
+            self.intercept_,
+        )
+
+    def _checked_model(self) -> Any:
+        check_is_fitted(self)
+        return self._model
+
+    def _check_queries(self, X: Any) -> Any:
+        X = validate_queries(self, X)
+        check_nonnegative(self.kernel_, X, getattr(self, "feature_names_in_", None))
+        return X
+
+    def _ask(self, model: Any, X: Any) -> NDArray[np.float64]:
+        """Decisions of all binary problems by a model."""
+        decisions: NDArray[np.float64] = model.decide(
+            X, max_bytes=parse_bytes(self.memory), n_jobs=self.n_jobs
+        )
+        return decisions
+
+    def _scores(self, decisions: NDArray[np.float64]) -> NDArray[np.float64]:
+        if len(self.classes_) == 2:
+            return decisions.ravel()
+        if self._one_vs_one:
+            return score_classes(decisions, len(self.classes_))
+        return decisions
+
+    def _labels(self, decisions: NDArray[np.float64]) -> NDArray[Any]:
+        if len(self.classes_) == 2:
+            return self.classes_[(decisions.ravel() >= 0).astype(np.intp)]
+        if self._one_vs_one:
+            return self.classes_[vote(decisions, len(self.classes_))]
+        return self.classes_[decisions.argmax(axis=1)]
+
+    def _advise_late(self) -> str:
+        """What a fit that ran out of time came to, and what to do."""
+        return "allow more time for the optimum"
+
+    def _warn_unless_converged(self) -> None:
+        advice = {
+            "max_iter": f"max_iter={self.max_iter} was reached; raise it, or scale the features",
+            "max_time": f"max_time={self.max_time} s has passed; {self._advise_late()}",
+            "stalled": f"tol={self.tol:g} is finer than float32 kernel values allow on these data; "
+            "scale the features or raise tol",
+        }.get(self.stop_reason_)
+        if advice:
+            warnings.warn(
+                f"{type(self).__name__} stopped before convergence: {advice}",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+
+def expand_coefs(
+    problem: Problem, subproblems: list[Subproblem], results: list[Result]
+) -> tuple[Index, NDArray[np.float64]]:
+    """Rows that are support vectors, grouped by class, and their coefficients in all problems."""
+    coef = np.zeros((len(results), len(problem.labels)))
+    for p, (sub, result) in enumerate(zip(subproblems, results, strict=True)):
+        coef[p, sub.index] = result.coef
+    by_class = np.argsort(problem.labels, kind="stable")
+    rows = by_class[coef[:, by_class].any(axis=0)]
+    return rows, np.ascontiguousarray(coef[:, rows])
+
+
+def one_or_all(values: list[Any]) -> Any:
+    """The value of a single problem as a number, those of several as an array."""
+    return values[0] if len(values) == 1 else np.array(values)
+
+
+def _require_two_rows(budget_bytes: int, n_rows: int, taken_bytes: int) -> None:
+    needed = 8 * n_rows
+    if budget_bytes < needed:
+        raise ValueError(
+            f"memory: too small; give at least {taken_bytes + needed:,} bytes: {taken_bytes:,} for "
+            f"the rows and what is known of them, {needed:,} for two rows of the kernel matrix"
+        )

@@ -1,0 +1,243 @@
+"""The exact kernel SVM as a scikit-learn classifier."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from widemargin.callbacks import Progress
+from widemargin.deadline import time_left
+from widemargin.exact.classifier_base import ExactKernelClassifier, one_or_all
+from widemargin.exact.solution import Limits, Result
+from widemargin.exact.solve import solve_exactly
+from widemargin.files.libsvm_models import from_libsvm_model, to_libsvm_model
+from widemargin.files.libsvm_text import read_libsvm_model, write_libsvm_model
+from widemargin.kernels import Kernel, Precomputed
+from widemargin.parallel import open_workers
+from widemargin.problem import Problem, Subproblem
+from widemargin.progress import show_problems
+from widemargin.validation import check_integer, draw_seed
+
+
+class KernelSVC(ExactKernelClassifier):
+    """Kernel support vector classifier: the optimum of LIBSVM, found faster.
+
+    Solves the same problem as :class:`sklearn.svm.SVC` to the same tolerance. Sparse data are used
+    as they are; memory for training and prediction stays within ``memory``.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Cost of an error; smaller values regularise more.
+    kernel : str, callable or Kernel, default="rbf"
+        ``"linear"``, ``"rbf"``, ``"poly"``, ``"sigmoid"``, ``"chi2"`` (additive), ``"exp_chi2"``,
+        ``"intersection"``, ``"hellinger"``, ``"power_mean"``, ``"jensen_shannon"`` or
+        ``"precomputed"``; a callable ``(X, Z) -> K``; or an object of `widemargin.kernels`.
+    gamma : float, "scale" or "auto", default="scale"
+        Width of the rbf, poly, sigmoid and exp_chi2 kernels. ``"scale"`` is
+        ``1 / (n_features * X.var())``, ``"auto"`` is ``1 / n_features``. With sample weights the
+        variance is weighted too, so that a weight of two equals a repeated row.
+    degree : int, default=3
+        Degree of the poly kernel.
+    coef0 : float, default=0.0
+        Constant of the poly and sigmoid kernels.
+    fit_intercept : bool, default=True
+        Whether the decision function has a constant term. Without, the dual loses its equality
+        constraint (the problem of DC-SVM).
+    multi_class : {"ovo", "ovr"}, default="ovo"
+        With more than two classes: one problem for each pair of classes, or one for each class
+        against the rest. The problems of one-vs-rest share kernel rows.
+    class_weight : dict, "balanced" or None, default=None
+        Factor on C for each class.
+    tol : float, default=1e-3
+        Stop when no pair of points violates the optimality conditions by more.
+    memory : int or str, default="auto"
+        Bound on working memory in bytes, or text such as ``"2 GB"``. ``"auto"`` takes half of what
+        is free. Less memory means more time, never another answer.
+    max_iter : int, default=-1
+        Largest number of pair moves in each binary problem; -1 for no limit.
+    max_time : float or None, default=None
+        Seconds after which to stop with the model reached so far.
+    warm_start : bool, default=False
+        Begin a fit at the solution of the last one, if it had as many rows and the same classes.
+    n_jobs : int or None, default=None
+        Threads; None or -1 for all cores.
+    random_state : int, RandomState or None, default=0
+        Seeds the order in which points are sampled. It changes the route, not the answer.
+    verbose : int, default=0
+        1 for a progress line, 2 for a line every round.
+    callback : callable or None, default=None
+        Called after every round with a `widemargin.callbacks.Progress`. An exception that it raises
+        abandons the fit. Several binary problems may be under way, but one thread at a time calls.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Class labels.
+    support_ : ndarray of shape (n_SV,)
+        Training rows that are support vectors, grouped by class.
+    support_vectors_ : ndarray or csr_matrix of shape (n_SV, n_features)
+        Support vectors; empty for a precomputed kernel.
+    n_support_ : ndarray of shape (n_classes,)
+        Number of support vectors of each class.
+    dual_coef_ : ndarray of shape (n_problems, n_SV)
+        Signed dual coefficients: ``decision = k(x, support_vectors_) @ dual_coef_.T + intercept_``,
+        positive for ``classes_[1]``. With one-vs-one a row is a pair of classes (0, 1), (0, 2), ...,
+        (1, 2), ..., positive for the second; with one-vs-rest a row is a class.
+    intercept_ : ndarray of shape (n_problems,)
+        Constants of the decision functions.
+    objective_ : float or ndarray of shape (n_problems,)
+        Dual objective ``0.5 a'Qa - sum(a)``; a float for two classes.
+    duality_gap_ : float or ndarray of shape (n_problems,)
+        Primal plus dual objective, zero at the optimum.
+    n_iter_ : int or ndarray of shape (n_problems,)
+        Pair moves made.
+    stop_reason_ : str
+        ``"converged"``, ``"max_iter"``, ``"max_time"``, or ``"stalled"`` when ``tol`` is finer than
+        float32 kernel values allow. All but the first come with a `ConvergenceWarning`.
+    kernel_ : Kernel
+        The kernel with all its parameters resolved.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, if the training data had any.
+
+    Notes
+    -----
+    For probabilities wrap the estimator in :class:`sklearn.calibration.CalibratedClassifierCV`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from widemargin import KernelSVC
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), KernelSVC(C=10)).fit(X, y)
+    >>> bool(model.score(X, y) > 0.98)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        C: float = 1.0,
+        kernel: str | Kernel | Callable[[Any, Any], Any] = "rbf",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        fit_intercept: bool = True,
+        multi_class: str = "ovo",
+        class_weight: dict[Any, float] | str | None = None,
+        tol: float = 1e-3,
+        memory: int | str = "auto",
+        max_iter: int = -1,
+        max_time: float | None = None,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+        verbose: int = 0,
+        callback: Callable[[Progress], object] | None = None,
+    ) -> None:
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.fit_intercept = fit_intercept
+        self.multi_class = multi_class
+        self.class_weight = class_weight
+        self.tol = tol
+        self.memory = memory
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+
+    def to_libsvm(self, path: str | os.PathLike[str]) -> None:
+        """Write the model as a text file that LIBSVM's tools read.
+
+        Parameters
+        ----------
+        path : path-like
+            Where to write. Needs integer labels, one-vs-one problems, and a linear, rbf, poly,
+            sigmoid or precomputed kernel.
+        """
+        check_is_fitted(self)
+        write_libsvm_model(path, to_libsvm_model(self, self._one_vs_one))
+
+    @classmethod
+    def from_libsvm(
+        cls, path: str | os.PathLike[str], n_features: int | None = None
+    ) -> "KernelSVC":
+        """Read a classifier from a model file of LIBSVM (``svm-train``).
+
+        Parameters
+        ----------
+        path : path-like
+            The file; it need not be trusted.
+        n_features : int, optional
+            Width of the data, which the format does not hold; the largest feature that a support
+            vector has if not given. For a precomputed kernel, the number of training rows.
+
+        Returns
+        -------
+        model : KernelSVC
+            A classifier that predicts as LIBSVM does. The file does not say which training rows
+            the support vectors are, so ``support_`` counts them; ``C`` and the objective are
+            unknown.
+        """
+        attributes = from_libsvm_model(read_libsvm_model(path))
+        kernel, vectors = attributes["kernel_"], attributes["support_vectors_"]
+        given = isinstance(kernel, Precomputed)
+        least = int(attributes["support_"].max(initial=0)) + 1 if given else vectors.shape[1]
+        width = max(least, 1) if n_features is None else n_features
+        check_integer("n_features", width, low=max(least, 1))
+        if not given:
+            vectors.resize(vectors.shape[0], width)
+        model = cls(kernel=kernel.name, **kernel.params())
+        for name, value in attributes.items():
+            setattr(model, name, value)
+        n_problems = len(model.intercept_)
+        model.n_features_in_ = width
+        model.objective_ = one_or_all([np.nan] * n_problems)
+        model.duality_gap_ = one_or_all([np.nan] * n_problems)
+        model.n_iter_ = one_or_all([0] * n_problems)
+        model.stop_reason_ = "unknown"
+        model._one_vs_one = True
+        model.restore_model()
+        return model
+
+    def _solve(
+        self,
+        problem: Problem,
+        kernel: Kernel,
+        subproblems: list[Subproblem],
+        deadline: float | None,
+    ) -> list[Result]:
+        points, tasks, budget = self._prepare(problem, kernel, subproblems)
+        with open_workers(self.n_jobs) as workers, show_problems(len(tasks), self.verbose) as show:
+            return solve_exactly(
+                kernel, problem.X, points, tasks, workers, intercept=self.fit_intercept,
+                limits=Limits(self.tol, self.max_iter, time_left(deadline), budget),
+                seed=draw_seed(self.random_state), callback=self._listener(show),
+            )  # fmt: skip
+
+    def _listener(
+        self, show: Callable[[int, Progress], object] | None
+    ) -> Callable[[int, Progress], object] | None:
+        if show is None and self.callback is None:
+            return None
+
+        def listen(problem: int, state: Progress) -> None:
+            if show is not None:
+                show(problem, state)
+            if self.callback is not None:
+                self.callback(state)
+
+        return listen

@@ -1,0 +1,1 @@
+"""Files: model files and their schemas, LIBSVM's text format, data files."""

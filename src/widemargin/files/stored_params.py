@@ -1,0 +1,47 @@
+"""Parameters that model files may hold: those that a fit would take."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from widemargin.additive.lr_svc import LRSVC
+from widemargin.additive.power_mean_svc import PowerMeanSVC
+from widemargin.memory import parse_bytes
+from widemargin.parallel import count_threads
+from widemargin.problem import Problem
+from widemargin.validation import resolve_kernel, validate_class_weights
+
+#: Stands for the training data where only parameters are looked at.
+_ANY_DATA = Problem(
+    X=np.zeros((1, 1)), labels=np.zeros(1, np.intp), classes=np.zeros(1), sample_weights=np.ones(1),
+    weights=np.ones(1), kept=np.zeros(1, np.intp),
+)  # fmt: skip
+
+
+def check_params(model: Any, classes: NDArray[Any]) -> None:
+    """Raise ValueError, naming the parameter, for one that a fit to these classes would refuse."""
+    model._check_params()
+    params = model.get_params(deep=False)
+    if "memory" in params:
+        parse_bytes(params["memory"])
+    if "gamma" in params:
+        resolve_kernel(model.kernel, model.gamma, model.degree, model.coef0, _ANY_DATA)
+    if isinstance(params.get("n_basis"), str) and params["n_basis"] != "auto":
+        parse_bytes(params["n_basis"], name="n_basis")
+    if isinstance(model, PowerMeanSVC):
+        model._scalar_kernel()
+    if isinstance(model, LRSVC) and not (isinstance(model.anchors, str) or np.ndim(model.anchors)):
+        raise ValueError(f"anchors: give 'kmeans', 'random' or an array, got {model.anchors!r}")
+    count_threads(params["n_jobs"])
+    _name_errors("random_state", check_random_state, params["random_state"])
+    _name_errors("class_weight", validate_class_weights, params["class_weight"], classes, classes)
+
+
+def _name_errors(name: str, check: Callable[..., object], *args: Any) -> None:
+    try:
+        check(*args)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: {error}") from error

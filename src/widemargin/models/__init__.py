@@ -1,1 +1,0 @@
-"""What a fit leaves behind: predictors and their files."""

@@ -1,0 +1,1 @@
+"""PSVM: sparse kernel SVMs with a chosen number of basis vectors, and `ProjectedSVC`."""

@@ -1,0 +1,104 @@
+"""Models of every size that a growing basis goes through."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from widemargin.callbacks import Stage
+from widemargin.exact.expansion import Expansion
+from widemargin.kernels import Index, Kernel
+
+
+@dataclass(frozen=True)
+class BasisPath:
+    """Decision functions on the first 1, 2, 3, ... basis vectors.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The kernel.
+    vectors : ndarray or csr_matrix of shape (n_vectors, n_features)
+        All basis vectors.
+    coef : ndarray of shape (n_sizes, n_functions, n_vectors)
+        Coefficients at every size; zero for vectors that are not in a function's basis.
+    intercept : ndarray of shape (n_sizes, n_functions)
+        Constants.
+    objective : ndarray of shape (n_sizes, n_functions)
+        J of every function.
+    """
+
+    kernel: Kernel
+    vectors: Any
+    coef: NDArray[np.float64]
+    intercept: NDArray[np.float64]
+    objective: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.coef)
+
+    def decide(
+        self, X: Any, *, max_bytes: int, n_jobs: int | None
+    ) -> Iterator[NDArray[np.float64]]:
+        """Decision values at every size, each of shape (n, n_functions)."""
+        n_sizes, n_functions, n_vectors = self.coef.shape
+        whole = Expansion(
+            self.kernel, self.vectors, np.arange(n_vectors),
+            self.coef.reshape(-1, n_vectors), self.intercept.ravel(),
+        )  # fmt: skip
+        values = whole.decide(X, max_bytes=max_bytes, n_jobs=n_jobs)
+        yield from np.moveaxis(values.reshape(-1, n_sizes, n_functions), 1, 0)
+
+
+@dataclass(frozen=True)
+class JoinedBasis:
+    """Bases of several problems as one.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n_vectors,)
+        Training rows that the vectors are or have been.
+    vectors : ndarray or csr_matrix of shape (n_vectors, n_features)
+        The vectors.
+    coef : ndarray of shape (n_functions, n_vectors)
+        Coefficients; zero for vectors that are not in a function's basis.
+    intercept, objective : ndarray of shape (n_functions,)
+        Constants, and J of every function.
+    """
+
+    rows: Index
+    vectors: Any
+    coef: NDArray[np.float64]
+    intercept: NDArray[np.float64]
+    objective: NDArray[np.float64]
+
+    def expand(self, kernel: Kernel) -> Expansion:
+        """The decision functions."""
+        return Expansion(kernel, self.vectors, self.rows, self.coef, self.intercept)
+
+
+def join_stages(stages: list[Stage], X: Any) -> JoinedBasis:
+    """One basis of those of several problems on the training rows ``X``.
+
+    A row that several have is there once; vectors that have moved are never the same.
+    """
+    rows = np.concatenate([stage.rows for stage in stages]).astype(np.intp)
+    places = np.arange(len(rows))
+    moved = [stage.vectors for stage in stages if stage.vectors is not None]
+    if not moved:
+        rows, places = np.unique(rows, return_inverse=True)
+    coef = np.zeros((sum(len(stage.intercept) for stage in stages), len(rows)))
+    function = vector = 0
+    for stage in stages:
+        n_functions, n_vectors = stage.coef.shape
+        coef[function : function + n_functions, places[vector : vector + n_vectors]] = stage.coef
+        function, vector = function + n_functions, vector + n_vectors
+    return JoinedBasis(
+        rows,
+        np.concatenate(moved).astype(X.dtype) if moved else X[rows],
+        coef,
+        np.concatenate([stage.intercept for stage in stages]),
+        np.concatenate([stage.objective for stage in stages]),
+    )

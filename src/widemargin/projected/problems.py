@@ -1,0 +1,75 @@
+"""The bases of all binary problems of a fit, chosen one after another."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+
+from widemargin.callbacks import Stage
+from widemargin.deadline import share_time
+from widemargin.majority import RunningVote
+from widemargin.problem import Problem, Subproblem
+from widemargin.projected.basis import Columns, KernelRows
+from widemargin.projected.machine import Machine
+from widemargin.projected.plan import plan_memory, plan_time
+from widemargin.projected.search import Search, Selection, Selector, draw_candidates
+from widemargin.projected.stages import describe_constant
+
+#: Called with the number of a basis, the name of the stage and the present `Stage`.
+Listener = Callable[[int, str, Stage], object]
+
+
+def choose_bases(
+    problem: Problem,
+    rows: KernelRows,
+    groups: list[list[Subproblem]],
+    search: Search,
+    C: float,
+    rng: np.random.Generator,
+    listen: Listener | None,
+) -> list[Selection]:
+    """Choose the basis of every group of binary problems, which share the time that there is.
+
+    Parameters
+    ----------
+    problem : Problem
+        The training data.
+    rows : KernelRows
+        Its rows.
+    groups : list of list of Subproblem
+        Problems of all rows; those of a group share a basis.
+    search : Search
+        What to do, with all of the memory and of the time.
+    C : float
+        Cost of an error.
+    rng : Generator
+        For drawing candidates.
+    listen : callable or None
+        Told about every change.
+    """
+    n_questions = sum(len(group) for group in groups)
+    is_held, search = plan_memory(rows, search, len(groups[0]), n_questions)
+    search = plan_time(rows, search, len(groups))
+    cost, vote = C * problem.weights, RunningVote(problem)
+    first = cache(lambda: draw_candidates(rows, search, rng))
+    selections, constants = [], []
+    for number, group in enumerate(groups):
+        columns = Columns(rows, n_expected=min(search.n_basis, len(rows)), is_held=is_held)
+        machines = [Machine(columns, question.y, cost) for question in group]
+        constants.append(describe_constant(machines))
+        own = replace(search, deadline=share_time(search.deadline, len(groups) - number))
+        show = None if listen is None else _number_listener(listen, number)
+        selector = Selector(columns, machines, own, first, rng, show)
+        selections.append(selector.run())
+        vote.add(selector.decisions())
+    in_time = all(selection.stop_reason != "max_time" for selection in selections)
+    if in_time or vote.beats_majority():
+        return selections
+    # A search cut short may say less than the bias alone, which names the largest class.
+    pairs = zip(selections, constants, strict=True)
+    return [replace(selection, final=constant) for selection, constant in pairs]
+
+
+def _number_listener(listen: Listener, number: int) -> Callable[[str, Stage], object]:
+    return lambda doing, stage: listen(number, doing, stage)

@@ -1,0 +1,371 @@
+"""The choice of a basis for sparse machines: grown, then refined (PSVM, Procedures 1 to 4)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from widemargin.callbacks import Stage
+from widemargin.deadline import OutOfTimeError
+from widemargin.kernels.base import as_dense
+from widemargin.projected.basis import Columns, FloatArray, KernelRows
+from widemargin.projected.machine import Machine
+from widemargin.projected.moving import Moved, move_basis
+from widemargin.projected.scores import Candidates, Scores
+from widemargin.projected.stages import Reached, describe_constant, describe_machines
+
+#: Least squared distance from the span of the basis: coefficients grow like its inverse, and the
+#: square of a smaller one is no number of full precision in float64.
+MIN_DISTANCE = float(np.sqrt(np.finfo(np.float64).tiny))
+#: Exchanges that were promised to lower J and did not, before the search ends.
+MAX_REFUSALS = 5
+#: Draws of candidates of which none is of use, before the search ends.
+MAX_IDLE = 5
+#: Candidates are drawn anew when this share of them has joined the basis: the best are gone. If they
+#: are fewer than one in ten rows, sooner: there are likely to be better ones.
+RENEWED_SHARE, RENEWED_SOONER = 0.1, 0.04
+
+
+@dataclass(frozen=True)
+class Search:
+    """How to choose a basis.
+
+    Attributes
+    ----------
+    n_basis : int
+        Basis vectors.
+    n_candidates : int or None
+        Rows drawn as candidates; None for all rows.
+    refine : bool
+        Whether to exchange basis vectors afterwards.
+    move : bool
+        Whether to let them move in the end, see `move_basis`.
+    tol : float
+        Least share of J that an exchange must be worth.
+    max_iter : int
+        Most exchanges, and most steps that move vectors.
+    deadline : float or None
+        When to stop, by `time.perf_counter`.
+    max_bytes : int
+        Memory for kernel values of candidates.
+    """
+
+    n_basis: int
+    n_candidates: int | None = None
+    refine: bool = True
+    move: bool = False
+    tol: float = 1e-4
+    max_iter: int = 1000
+    deadline: float | None = None
+    max_bytes: int = 2 * 10**9
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Result of a search.
+
+    Attributes
+    ----------
+    final : Stage
+        The basis to use.
+    path : list of Stage
+        The bases of stage one, one vector more each.
+    stop_reason : str
+        ``"converged"``, ``"separated"`` if fewer basis vectors separate the rows, ``"rank"`` if there
+        are no more independent ones, ``"max_iter"`` or ``"max_time"``.
+    n_exchanges : int
+        Exchanges made, and steps that moved vectors.
+    n_requested : int
+        Basis vectors asked for.
+    """
+
+    final: Stage
+    path: list[Stage]
+    stop_reason: str
+    n_exchanges: int
+    n_requested: int
+
+
+def draw_candidates(data: KernelRows, search: Search, rng: np.random.Generator) -> Candidates:
+    """Rows that may join a basis: all, or some of them by chance."""
+    rows = np.arange(len(data))
+    max_bytes = search.max_bytes
+    if search.n_candidates is not None and search.n_candidates < len(rows):
+        rows = np.sort(rng.choice(rows, search.n_candidates, replace=False))
+        # Those drawn before are still held.
+        max_bytes //= 2
+    return Candidates(data, rows, max_bytes)
+
+
+class Selector:
+    """Chooses the basis of some machines that share it.
+
+    Parameters
+    ----------
+    columns : Columns
+        Kernel and rows; without basis vectors yet.
+    machines : list of Machine
+        On these columns.
+    search : Search
+        What to do.
+    first : callable
+        Gives the candidates to begin with.
+    rng : Generator
+        For drawing others, unless the first are all.
+    show : callable or None
+        Called with the name of the stage and the present `Stage` after every change.
+    """
+
+    def __init__(
+        self,
+        columns: Columns,
+        machines: list[Machine],
+        search: Search,
+        first: Callable[[], Candidates],
+        rng: np.random.Generator,
+        show: Callable[[str, Stage], object] | None = None,
+    ) -> None:
+        self.columns = columns
+        self.machines = machines
+        self.search = search
+        self.show = show
+        self._first = first
+        self._rng = rng
+        self._path: list[Stage] = []
+        self._n_changes = 0
+        self._reached = Reached(describe_constant(machines), [m.solution for m in machines])
+        self._separating: Reached | None = None
+
+    def run(self) -> Selection:
+        """Grow the basis (Procedures 1 to 3), refine it (Procedure 4), and let it move.
+
+        When time is up in the middle of a change, the basis before it is the result; without any
+        basis vector, the bias alone.
+        """
+        data = self.columns.data
+        data.deadline = self.search.deadline
+        try:
+            stop_reason = self._run_stages()
+        except OutOfTimeError:
+            stop_reason = "max_time"
+            if self._separating is not None and not self._reached.is_separated:
+                self._reached = self._separating
+        finally:
+            data.deadline = None
+        final = self._reached.stage
+        path = self._path or [final]
+        if self.search.move and final.vectors is None:
+            final = replace(final, vectors=as_dense(data.X[list(final.rows)]))
+        return Selection(final, path, stop_reason, self._n_changes, self.search.n_basis)
+
+    def decisions(self) -> FloatArray:
+        """Decisions of the result for all rows, shape (n_machines, n)."""
+        pairs = zip(self.machines, self._reached.solutions, strict=True)
+        return np.array([m.y * (1.0 - solution.errors) for m, solution in pairs])
+
+    def _run_stages(self) -> str:
+        self._consider(self._first())
+        stop_reason = self._grow()
+        if stop_reason == "rank" and not self._path:
+            raise ValueError(
+                "kernel: no row has a positive kernel value with itself whose square is above zero, "
+                "so there is no basis vector; scale the features, or use another kernel"
+            )
+        if self.search.refine and stop_reason != "max_time":
+            refined = self._refine()
+            stop_reason = stop_reason if refined == "converged" else refined
+            if stop_reason == "converged" and len(self.columns.rows) < self.search.n_basis:
+                stop_reason = "separated"
+        if self.search.move and stop_reason != "max_time":
+            moved = self._move()
+            stop_reason = stop_reason if moved.stop_reason == "converged" else moved.stop_reason
+            if stop_reason == "separated" and not self._reached.is_separated:
+                stop_reason = "converged"
+        return stop_reason
+
+    def _move(self) -> Moved:
+        search, machines = self.search, self.machines
+
+        def show(vectors: FloatArray) -> None:
+            self._n_changes += 1
+            if self.show is not None:
+                self.show("move", describe_machines(machines, vectors))
+
+        return move_basis(
+            self.columns, machines, tol=search.tol, max_steps=search.max_iter, show=show,
+            keep=self._reach,
+        )  # fmt: skip
+
+    def _reach(self, vectors: FloatArray | None = None) -> None:
+        """Remember the present basis as the result so far."""
+        stage = describe_machines(self.machines, vectors)
+        self._reached = Reached(stage, [machine.solution for machine in self.machines])
+
+    @property
+    def _objective(self) -> float:
+        return sum(machine.solution.objective for machine in self.machines)
+
+    @property
+    def _is_separated(self) -> bool:
+        return all(machine.is_separated for machine in self.machines)
+
+    def _grow(self) -> str:
+        while len(self.columns.rows) < self.search.n_basis:
+            if self._path and self._is_separated:
+                return "separated"
+            if self.columns.data.is_late():
+                return "max_time"
+            if not self._append_any():
+                return "rank"
+            self._reach()
+            self._path.append(self._reached.stage)
+            self._tell("grow")
+        return "converged"
+
+    def _append_any(self) -> bool:
+        """Add the best candidate; if candidates are drawn and none will do, of another draw."""
+        if self._are_used_up():
+            self._draw()
+        if self._append_best():
+            return True
+        for _ in range(MAX_IDLE if self._are_drawn else 0):
+            self._draw()
+            if self._append_best():
+                return True
+        return False
+
+    def _append_best(self) -> bool:
+        """Add the candidate that lowers J most; False if none is independent of the basis."""
+        gains = _total([scores.gains for scores in self._scores])
+        candidates = self._candidates
+        gains[self._are_taken()] = 0.0
+        for _ in range(MAX_REFUSALS):
+            at = int(np.argmax(gains))
+            # The first is taken even if it is worth nothing: there must be one.
+            if gains[at] <= 0 and self.columns.rows:
+                break
+            row, column = int(candidates.rows[at]), candidates.column(at)
+            if self._is_independent(row, column):
+                self.columns.append(row, column)
+                for machine in self.machines:
+                    machine.append()
+                    machine.settle()
+                self._n_chosen += 1
+                return True
+            gains[at] = -1.0
+        return False
+
+    def _is_independent(self, row: int, column: FloatArray, leaving: int | None = None) -> bool:
+        """The condition (48) for the regulariser alone, whatever the support vectors."""
+        least = self._candidates.threshold * column[row] if self.columns.rows else 0.0
+        return self.columns.distance(row, column, leaving) > max(least, MIN_DISTANCE)
+
+    def _refine(self) -> str:
+        """Exchange basis vectors while that lowers J; while the rows are separated, remove some.
+
+        A basis that no longer separates them, after all exchanges, gives way to the last that did.
+        """
+        n_idle, reason, states = 0, "max_iter", []
+        while self._n_changes < self.search.max_iter:
+            if self.columns.data.is_late():
+                reason = "max_time"
+                break
+            if self._is_separated and len(self.columns.rows) > 1:
+                self._separating, states = self._reached, [m.save() for m in self.machines]
+                self._remove_least()
+                self._reach()
+                self._tell("shrink")
+                continue
+            if self._exchange_best():
+                self._n_changes, n_idle = self._n_changes + 1, 0
+                self._reach()
+                self._tell("refine")
+            elif self._are_drawn and n_idle < MAX_IDLE:
+                self._draw()
+                n_idle += 1
+            else:
+                reason = "converged"
+                break
+        if self._separating is not None and not self._is_separated:
+            self._reached = self._separating
+            self.columns.restore(list(self._reached.stage.rows))
+            for machine, state in zip(self.machines, states, strict=True):
+                machine.restore(state)
+        return reason
+
+    def _remove_least(self) -> None:
+        at = int(np.argmin(np.sum([machine.losses for machine in self.machines], axis=0)))
+        column = self.columns.column(at)
+        self.columns.remove(at)
+        for machine in self.machines:
+            machine.remove(at, column)
+            machine.settle()
+
+    def _exchange_best(self) -> bool:
+        """Make the exchange that lowers J most; False if none does."""
+        falls = _total([scores.exchanges for scores in self._scores])
+        falls[:, self._are_taken()] = -np.inf
+        least = self.search.tol * self._objective
+        for _ in range(MAX_REFUSALS):
+            at, chosen = np.unravel_index(int(np.argmax(falls)), falls.shape)
+            if falls[at, chosen] <= least:
+                return False
+            if self._try_exchange(int(at), int(chosen)):
+                return True
+            falls[at, chosen] = -np.inf
+        return False
+
+    def _try_exchange(self, at: int, chosen: int) -> bool:
+        """Exchange a basis vector; undone if J, with the support set found anew, is not lower."""
+        row, column = int(self._candidates.rows[chosen]), self._candidates.column(chosen)
+        if not self._is_independent(row, column, leaving=at):
+            return False
+        old_row, old_values = self.columns.rows[at], self.columns.column(at)
+        old_column = old_values + self.columns.means[at]
+        before, states = self._objective, [machine.save() for machine in self.machines]
+        self.columns.replace(at, row, column)
+        for machine in self.machines:
+            machine.exchange(at, old_values)
+            machine.settle()
+        if self._objective < before - self.search.tol * abs(before):
+            return True
+        self.columns.replace(at, old_row, old_column)
+        for machine, state in zip(self.machines, states, strict=True):
+            machine.restore(state)
+        return False
+
+    def _are_taken(self) -> NDArray[np.bool_]:
+        """Which candidates are in the basis."""
+        taken = np.zeros(len(self.columns.data), bool)
+        taken[self.columns.rows] = True
+        return taken[self._candidates.rows]
+
+    @property
+    def _are_drawn(self) -> bool:
+        return len(self._candidates.rows) < len(self.columns.data)
+
+    def _are_used_up(self) -> bool:
+        n, n_rows = len(self._candidates.rows), len(self.columns.data)
+        share = RENEWED_SOONER if 10 * n < n_rows else RENEWED_SHARE
+        return self._are_drawn and self._n_chosen >= share * n
+
+    def _draw(self) -> None:
+        self._consider(draw_candidates(self.columns.data, self.search, self._rng))
+
+    def _consider(self, candidates: Candidates) -> None:
+        self._candidates = candidates
+        self._scores = [Scores(machine, candidates) for machine in self.machines]
+        self._n_chosen = 0
+
+    def _tell(self, stage: str) -> None:
+        if self.show is not None:
+            self.show(stage, describe_machines(self.machines))
+
+
+def _total(parts: list[Callable[[], FloatArray]]) -> FloatArray:
+    """Sum of what the functions give, with two of the arrays in memory at most."""
+    total = parts[0]()
+    for part in parts[1:]:
+        total += part()
+    return total

@@ -1,1 +1,0 @@
-"""Solvers: mathematics only, arrays in and results out."""
