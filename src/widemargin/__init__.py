@@ -12,7 +12,9 @@ _HOMES = {
     "AdditiveSVC": "widemargin.additive.additive_svc",
     "DCSVC": "widemargin.divide.dc_svc",
     "IntersectionSVC": "widemargin.additive.intersection_svc",
+    "KernelOneClassSVM": "widemargin.exact.kernel_one_class",
     "KernelSVC": "widemargin.exact.kernel_svc",
+    "KernelSVR": "widemargin.exact.kernel_svr",
     "LRSVC": "widemargin.additive.lr_svc",
     "PowerMeanSVC": "widemargin.additive.power_mean_svc",
     "ProjectedSVC": "widemargin.projected.projected_svc",
@@ -26,7 +28,9 @@ __all__ = [
     "LRSVC",
     "AdditiveSVC",
     "IntersectionSVC",
+    "KernelOneClassSVM",
     "KernelSVC",
+    "KernelSVR",
     "PowerMeanSVC",
     "ProjectedSVC",
     "__version__",
@@ -47,7 +51,9 @@ if TYPE_CHECKING:
     from widemargin.additive.lr_svc import LRSVC
     from widemargin.additive.power_mean_svc import PowerMeanSVC
     from widemargin.divide.dc_svc import DCSVC
+    from widemargin.exact.kernel_one_class import KernelOneClassSVM
     from widemargin.exact.kernel_svc import KernelSVC
+    from widemargin.exact.kernel_svr import KernelSVR
     from widemargin.files.persistence import load, save
     from widemargin.projected.projected_svc import ProjectedSVC
 

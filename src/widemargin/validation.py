@@ -92,6 +92,49 @@ def _validate_rows(
     return checked
 
 
+def validate_regression(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, *, precomputed: bool
+) -> tuple[Problem, NDArray[np.float64]]:
+    """Check training data of a regression; returns the rows that have a weight, and their targets.
+
+    The targets have the shape that was given, (n,) or (n, n_targets).
+    """
+    if y is None:
+        raise ValueError(
+            f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "
+            "is None"
+        )
+    X, y = validate_data(
+        estimator, X, y, accept_sparse="csr", dtype=list(FLOAT_ROWS.types), order="C",
+        accept_large_sparse=True, multi_output=True, y_numeric=True,
+    )  # fmt: skip
+    problem = _keep_weighted(X, sample_weight, precomputed=precomputed)
+    return problem, np.asarray(y, np.float64)[problem.kept]
+
+
+def validate_rows_alone(
+    estimator: Any, X: Any, sample_weight: Any, *, precomputed: bool
+) -> Problem:
+    """Check training data without labels."""
+    X = validate_data(
+        estimator, X, accept_sparse="csr", dtype=list(FLOAT_ROWS.types), order="C",
+        accept_large_sparse=True,
+    )  # fmt: skip
+    return _keep_weighted(X, sample_weight, precomputed=precomputed)
+
+
+def _keep_weighted(X: Any, sample_weight: Any, *, precomputed: bool) -> Problem:
+    """The rows that have a weight, as a problem of a single class."""
+    if precomputed:
+        check_precomputed(X)
+    weights = validate_sample_weights(sample_weight, X)
+    kept = np.flatnonzero(weights)
+    if len(kept) < len(weights):
+        X = X[np.ix_(kept, kept)] if precomputed else X[kept]
+    weights = weights[kept]
+    return Problem(canonical(X), np.zeros(len(kept), np.intp), np.zeros(1), weights, weights, kept)
+
+
 def validate_partial(
     estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any, *, is_first: bool
 ) -> Problem:

@@ -8,7 +8,9 @@ from widemargin import (
     LRSVC,
     AdditiveSVC,
     IntersectionSVC,
+    KernelOneClassSVM,
     KernelSVC,
+    KernelSVR,
     PowerMeanSVC,
     ProjectedSVC,
 )
@@ -18,6 +20,8 @@ ESTIMATORS = [
     KernelSVC(multi_class="ovr"),
     KernelSVC(fit_intercept=False),
     KernelSVC(kernel="poly", coef0=1.0),
+    KernelSVR(),
+    KernelOneClassSVM(),
     DCSVC(),
     AdditiveSVC(),
     AdditiveSVC(kernel="intersection", loss="hinge"),

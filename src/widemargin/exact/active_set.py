@@ -43,9 +43,9 @@ PIVOTS = 1e-10
 
 def solve_small(
     K: FloatArray, y: FloatArray, upper: FloatArray, *, intercept: bool, limits: Limits,
-    start: FloatArray | None = None,
+    start: FloatArray | None = None, linear: FloatArray | None = None,
 ) -> Result:  # fmt: skip
-    """Solve ``min 0.5 b'Kb - y'b`` until only rounding is left.
+    """Solve ``min 0.5 b'Kb + linear'b`` until only rounding is left.
 
     Parameters
     ----------
@@ -63,12 +63,13 @@ def solve_small(
     """
     began = time.perf_counter()
     lower, high = np.where(y > 0, 0.0, -upper), np.where(y > 0, upper, 0.0)
+    is_classification, linear = linear is None, -y if linear is None else linear
     coef = np.zeros(len(y))
     if start is not None:
         coef = make_feasible(start, lower, high, intercept)
     n_moves, objective = 0, np.inf
     for _ in range(MAX_ROUNDS):
-        gradient, allowed = K @ coef - y, MOVES_PER_ROW * len(y)
+        gradient, allowed = K @ coef + linear, MOVES_PER_ROW * len(y)
         if limits.max_iter >= 0:
             allowed = min(allowed, limits.max_iter - n_moves)
         made, violation = optimise_small(
@@ -77,13 +78,13 @@ def solve_small(
         n_moves += made
         is_done = made < allowed or violation < 0.5 * limits.tol
         reason = None if is_done else limit_reached(n_moves, time.perf_counter() - began, limits)
-        found = optimum_of(coef, K @ coef - y, y, upper, intercept)
+        found = optimum_of(coef, K @ coef + linear, y, upper, intercept, linear)
         if not is_done and reason is None:
-            coef, found = _jump(K, y, lower, high, intercept, found)
+            coef, found = _jump(K, linear, y, lower, high, intercept, found)
         if reason is None:
             # Pairs crawl where the kernel is nearly singular; steps of all free variables do not.
-            finished = walk_to_optimum(K, -y, lower, high, intercept, coef)
-            better = optimum_of(finished, K @ finished - y, y, upper, intercept)
+            finished = walk_to_optimum(K, linear, lower, high, intercept, coef)
+            better = optimum_of(finished, K @ finished + linear, y, upper, intercept, linear)
             # Where kernel values are huge, rounding may cost more than steps gain.
             if better.objective <= found.objective + IDLE_SHARE * abs(found.objective):
                 coef, found = finished, better
@@ -93,19 +94,20 @@ def solve_small(
         if reason is not None or is_done or is_idle:
             break
         objective = found.objective
-    if reason in ("max_iter", "max_time"):
+    if reason in ("max_iter", "max_time") and is_classification:
         found = stopped(found, y, upper, intercept)
     return replace(found, n_iter=n_moves, stop_reason=reason or "stalled")
 
 
 def _jump(
-    K: FloatArray, y: FloatArray, lower: FloatArray, high: FloatArray, intercept: bool,
-    found: Result,
+    K: FloatArray, linear: FloatArray, y: FloatArray, lower: FloatArray, high: FloatArray,
+    intercept: bool, found: Result,
 ) -> tuple[FloatArray, Result]:  # fmt: skip
     """The interior-point solution if it is better than what pair moves have found."""
-    total = 0.0 if intercept else None
-    coef = minimise_interior(K, -y, lower, high, total=total, start=found.coef)
-    better = optimum_of(coef, K @ coef - y, y, high - lower, intercept)
+    has_both_signs = bool(lower.any() and high.any())
+    total = (0.0 if has_both_signs else float(found.coef.sum())) if intercept else None
+    coef = minimise_interior(K, linear, lower, high, total=total, start=found.coef)
+    better = optimum_of(coef, K @ coef + linear, y, high - lower, intercept, linear)
     return (coef, better) if better.objective < found.objective else (found.coef, found)
 
 

@@ -184,7 +184,7 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
         n_rows = max(len(s.y) for s in subproblems)
         taken = points.nbytes + self._bytes_per_row * n_rows
         budget = parse_bytes(self.memory) - taken
-        _require_two_rows(budget, n_rows, taken)
+        require_two_rows(budget, n_rows, taken)
         check_kernel_range(kernel, kernel.diag(points))
         starts = self._warm_starts(problem, len(subproblems))
         tasks = [
@@ -294,18 +294,23 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
         return "allow more time for the optimum"
 
     def _warn_unless_converged(self) -> None:
-        advice = {
-            "max_iter": f"max_iter={self.max_iter} was reached; raise it, or scale the features",
-            "max_time": f"max_time={self.max_time} s has passed; {self._advise_late()}",
-            "stalled": f"tol={self.tol:g} is finer than float32 kernel values allow on these data; "
-            "scale the features or raise tol",
-        }.get(self.stop_reason_)
-        if advice:
-            warnings.warn(
-                f"{type(self).__name__} stopped before convergence: {advice}",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
+        warn_unless_converged(self, self._advise_late())
+
+
+def warn_unless_converged(estimator: Any, late_advice: str) -> None:
+    """Warn about a fit that was stopped; ``late_advice`` is what to do if time ran out."""
+    advice = {
+        "max_iter": f"max_iter={estimator.max_iter} was reached; raise it, or scale the features",
+        "max_time": f"max_time={estimator.max_time} s has passed; {late_advice}",
+        "stalled": f"tol={estimator.tol:g} is finer than the kernel values allow on these data; "
+        "scale the features or raise tol",
+    }.get(estimator.stop_reason_)
+    if advice:
+        warnings.warn(
+            f"{type(estimator).__name__} stopped before convergence: {advice}",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
 
 
 def expand_coefs(
@@ -325,7 +330,8 @@ def one_or_all(values: list[Any]) -> Any:
     return values[0] if len(values) == 1 else np.array(values)
 
 
-def _require_two_rows(budget_bytes: int, n_rows: int, taken_bytes: int) -> None:
+def require_two_rows(budget_bytes: int, n_rows: int, taken_bytes: int) -> None:
+    """Refuse a budget without room for two rows of the kernel matrix."""
     needed = 8 * n_rows
     if budget_bytes < needed:
         raise ValueError(

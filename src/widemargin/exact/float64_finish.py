@@ -77,25 +77,27 @@ class ExactMatrix:
 
 
 def judge_in_float64(
-    K: ExactMatrix, y: FloatArray, upper: FloatArray, result: Result, *, intercept: bool
-) -> Result:
+    K: ExactMatrix, y: FloatArray, upper: FloatArray, result: Result, *, intercept: bool,
+    linear: FloatArray | None = None,
+) -> Result:  # fmt: skip
     """The same solution with objective, duality gap and violation from float64 kernel values.
 
     Where float32 values were so far off that no coefficients at all are better, these are returned.
     """
     support = np.flatnonzero(result.coef)
-    gradient = -y
+    gradient = -y if linear is None else linear.copy()
     K.add_products(support, result.coef[support], gradient)
-    found = optimum_of(result.coef, gradient, y, upper, intercept)
-    if found.objective > 0:
-        found = optimum_of(np.zeros(len(y)), -y, y, upper, intercept)
-    found = stopped(found, y, upper, intercept)
+    found = optimum_of(result.coef, gradient, y, upper, intercept, linear)
+    if linear is None:
+        if found.objective > 0:
+            found = optimum_of(np.zeros(len(y)), -y, y, upper, intercept)
+        found = stopped(found, y, upper, intercept)
     return replace(found, n_iter=result.n_iter, stop_reason=result.stop_reason)
 
 
 def finish_in_float64(
     K: ExactMatrix, y: FloatArray, upper: FloatArray, result: Result, *, intercept: bool,
-    limits: Limits, max_near: int = MAX_NEAR,
+    limits: Limits, linear: FloatArray | None = None, max_near: int = MAX_NEAR,
 ) -> Result:  # fmt: skip
     """Judge a solution in float64, and improve it until it is optimal there.
 
@@ -126,12 +128,12 @@ def finish_in_float64(
     began = time.perf_counter()
     lower, high = np.where(y > 0, 0.0, -upper), np.where(y > 0, upper, 0.0)
     coef, n_iter = result.coef.copy(), result.n_iter
-    gradient = -y
+    gradient = -y if linear is None else linear.copy()
     support = np.flatnonzero(coef)
     K.add_products(support, coef[support], gradient)
     best, idle = np.inf, 0
     while True:
-        found = optimum_of(coef, gradient, y, upper, intercept)
+        found = optimum_of(coef, gradient, y, upper, intercept, linear)
         stop = limit_reached(n_iter, time.perf_counter() - began, limits)
         idle = 0 if found.violation < 0.9 * best else idle + 1
         best = min(best, found.violation)

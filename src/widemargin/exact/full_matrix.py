@@ -48,6 +48,7 @@ def solve_whole(
     limits: Limits,
     start: FloatArray | None = None,
     callback: Callable[[Progress], object] | None = None,
+    linear: FloatArray | None = None,
 ) -> Result:
     """Solve the problem of `solve_box_qp` without samples and working sets.
 
@@ -57,10 +58,11 @@ def solve_whole(
     """
     began = time.perf_counter()
     n, matrix = len(gram), gram.whole()
+    is_classification, linear = linear is None, -y if linear is None else linear
     lower, high = np.where(y > 0, 0.0, -upper), np.where(y > 0, upper, 0.0)
     coef = np.zeros(n) if start is None else make_feasible(start, lower, high, intercept)
     matrix.fill(np.flatnonzero(coef))
-    gradient = _multiply(matrix.tiles, coef, y)
+    gradient = _multiply(matrix.tiles, coef, linear)
     members, target, most = np.arange(n), 0.5 * limits.tol, FIRST_MOVES * n
     pace, n_moves, objective = Pace(), 0, 0.0
     while True:
@@ -70,8 +72,8 @@ def solve_whole(
             # A few moves even when time is up from the beginning: a poor model is better than none.
             most = min(most, n)
         n_moves += _optimise(intercept, matrix, lower, high, members, target, most, gradient, coef)
-        gradient = _multiply(matrix.tiles, coef, y)
-        found = optimum_of(coef, gradient, y, upper, intercept)
+        gradient = _multiply(matrix.tiles, coef, linear)
+        found = optimum_of(coef, gradient, y, upper, intercept, linear)
         seconds = time.perf_counter() - began
         if callback is not None:
             n_support = int(np.count_nonzero(coef))
@@ -83,7 +85,7 @@ def solve_whole(
             reason = "converged"
         elif pace.is_lost() or is_crawling(n_moves, n):
             reason = "stalled"
-        if reason in ("max_iter", "max_time"):
+        if reason in ("max_iter", "max_time") and is_classification:
             found = stopped(found, y, upper, intercept)
         if reason is not None:
             return replace(found, n_iter=n_moves, stop_reason=reason)
@@ -119,8 +121,8 @@ def _find_movable(found: Result, lower: FloatArray, upper: FloatArray) -> Index:
     return np.flatnonzero((rises & falls) | (slack < found.violation))
 
 
-def _multiply(tiles: NDArray[np.float32], coef: FloatArray, y: FloatArray) -> FloatArray:
-    """``K @ coef - y``, summed in float64."""
-    out, support = -y, np.flatnonzero(coef)
-    add_matvec(tiles, support, coef[support], 0, len(y), out)
+def _multiply(tiles: NDArray[np.float32], coef: FloatArray, linear: FloatArray) -> FloatArray:
+    """``K @ coef + linear``, summed in float64."""
+    out, support = linear.copy(), np.flatnonzero(coef)
+    add_matvec(tiles, support, coef[support], 0, len(out), out)
     return out

@@ -462,7 +462,7 @@ def store_square(block, first, tiles):
 
 
 @jit
-def judge_solution(tied, y, upper, gradient, coef):
+def judge_solution(tied, linear, y, upper, gradient, coef):
     """Offset of the decision function, largest violation, ``b'Kb``, and the loss of all points."""
     low, high, n_free, free_sum, quadratic = _HUGE, -_HUGE, 0, 0.0, 0.0
     for k in range(y.size):
@@ -475,7 +475,7 @@ def judge_solution(tied, y, upper, gradient, coef):
         if rises and falls:
             n_free += 1
             free_sum += gradient[k]
-        quadratic += coef[k] * (gradient[k] + y[k])
+        quadratic += coef[k] * (gradient[k] - linear[k])
     offset = 0.0
     if not tied:
         low, high = min(low, 0.0), max(high, 0.0)

@@ -87,6 +87,7 @@ def solve_box_qp(
     refine: bool = False,
     seed: int = 0,
     callback: Callable[[Progress], object] | None = None,
+    linear: FloatArray | None = None,
 ) -> Result:
     """Solve the dual of a support vector machine.
 
@@ -127,9 +128,11 @@ def solve_box_qp(
         Seed of the order in which points are sampled.
     callback : callable, optional
         Called with a `Progress` after every round.
+    linear : ndarray of shape (n,), optional
+        Linear term in the place of ``-y``; then ``y`` says only on which side of zero a variable is.
     """
     began = time.perf_counter()
-    state = _State(gram, y, upper, intercept, limits, start, refine, seed)
+    state = _State(gram, y, upper, intercept, limits, start, refine, seed, linear)
     if limits.all_or_nothing and limits.max_time is not None:
         state.give_up_at = began + limits.max_time
     try:
@@ -189,6 +192,7 @@ class _State:
         start: FloatArray | None,
         refine: bool,
         seed: int,
+        linear: FloatArray | None,
     ) -> None:
         self.n = len(gram)
         self.gram, self.y, self.intercept, self.tol = gram, y, intercept, limits.tol
@@ -202,10 +206,12 @@ class _State:
         # Seconds that a kernel value took lately, to tell what there is still time for.
         self.value_seconds = 0.0
         self.best_sample: _Iterate | None = None
-        self.gradient = -y
+        self.is_classification = linear is None
+        self.linear = -y if linear is None else linear
+        self.gradient = self.linear.copy()
         # Coefficients for which points that rest have their gradient.
         self.rested_coef: FloatArray | None = None
-        self.order = _sample_order(y, seed)
+        self.order = gram.sample_order(y, seed)
         self.first_sample = min(max(self.n // 4, MIN_SAMPLE), MAX_SAMPLE)
         self.sample_tol = max(limits.tol, SAMPLE_TOL)
         if start is None:
@@ -260,7 +266,7 @@ class _State:
         """Primal objective on the active points of the model that the coefficients make."""
         active = self.active
         _, _, quadratic, loss = judge_solution(
-            self.intercept, self.y[active], (self.upper - self.lower)[active],
+            self.intercept, self.linear[active], self.y[active], (self.upper - self.lower)[active],
             self.gradient[active], self.coef[active],
         )  # fmt: skip
         return 0.5 * float(quadratic) + float(loss)
@@ -269,7 +275,7 @@ class _State:
         """Compute the gradient of some points; of those that rested, from changes if these are few."""
         change = None if self.rested_coef is None else self.coef - self.rested_coef
         if change is None or np.count_nonzero(change) >= np.count_nonzero(self.coef):
-            change, self.gradient[stale] = self.coef, -self.y[stale]
+            change, self.gradient[stale] = self.coef, self.linear[stale]
         changed = np.flatnonzero(change)
         self._add_products(stale, changed, change[changed])
 
@@ -329,8 +335,8 @@ class _State:
 
     def result(self, reason: str) -> Result:
         upper = self.upper - self.lower
-        found = optimum_of(self.coef, self.gradient, self.y, upper, self.intercept)
-        if reason in ("max_iter", "max_time"):
+        found = optimum_of(self.coef, self.gradient, self.y, upper, self.intercept, self.linear)
+        if reason in ("max_iter", "max_time") and self.is_classification:
             found = stopped(found, self.y, upper, self.intercept)
         return replace(found, n_iter=self.n_iter, stop_reason=reason)
 
@@ -450,14 +456,3 @@ def _largest(index: Index, value: FloatArray, count: int) -> Index:
     if len(index) <= count:
         return index
     return index[np.argpartition(-value[index], count - 1)[:count]]
-
-
-def _sample_order(y: FloatArray, seed: int) -> Index:
-    """Random order in which every prefix holds both classes, nearly in proportion."""
-    rng = np.random.default_rng(seed)
-    rank = np.empty(len(y))
-    for side in (y > 0, y < 0):
-        count = int(np.count_nonzero(side))
-        # The fraction breaks ties between classes; small, so that a lone point still comes first.
-        rank[side] = (rng.permutation(count) + 1e-3 * rng.random(count)) / max(count, 1)
-    return np.argsort(rank)

@@ -23,7 +23,9 @@ SIDE_BY_SIDE = 2
 class Task:
     """One binary problem: which points, their labels and bounds, and where to begin.
 
-    ``refine`` asks to solve for the support vectors of ``start`` alone first.
+    ``refine`` asks to solve for the support vectors of ``start`` alone first. ``linear`` is the linear
+    term, None for minus the labels. ``is_mirrored`` says that ``index`` names every point twice, first
+    for the positive parts of all variables, then for the negative ones, as in regression.
     """
 
     index: Index
@@ -31,6 +33,8 @@ class Task:
     upper: FloatArray
     start: FloatArray | None = None
     refine: bool = False
+    linear: FloatArray | None = None
+    is_mirrored: bool = False
 
 
 class SolveInterruptedError(Exception):
@@ -76,18 +80,22 @@ def solve_tasks(
     def solve_some(first: int, last: int) -> None:
         indices = [task.index for task in tasks[first:last]]
         mine = None if side_by_side else buffers
-        grams = make_grams(kernel, points, helpers, indices, limits.cache_bytes // 2, mine)
+        grams = make_grams(
+            kernel, points, helpers, indices, limits.cache_bytes // 2, mine,
+            are_mirrored=tasks[first].is_mirrored,
+        )  # fmt: skip
         for t, gram in zip(range(first, last), grams, strict=True):
             task, left = tasks[t], _remaining(limits, time.perf_counter() - began, gram)
             if fits_whole(len(gram), left):
                 results[t] = solve_whole(
                     gram, task.y, task.upper, intercept=intercept, limits=left,
-                    start=task.start, callback=partial(listen, t),
+                    start=task.start, callback=partial(listen, t), linear=task.linear,
                 )  # fmt: skip
             else:
                 results[t] = solve_box_qp(
                     gram, task.y, task.upper, intercept=intercept, limits=left,
                     start=task.start, refine=task.refine, seed=seed, callback=partial(listen, t),
+                    linear=task.linear,
                 )  # fmt: skip
 
     if side_by_side:

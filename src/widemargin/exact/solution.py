@@ -111,17 +111,24 @@ def limit_reached(n_moves: int, seconds: float, limits: Limits) -> str | None:
 
 
 def optimum_of(
-    coef: FloatArray, gradient: FloatArray, y: FloatArray, upper: FloatArray, intercept: bool
-) -> Result:
-    """Intercept, objective and duality gap that go with dual variables and their gradient."""
-    offset, violation, quadratic, loss = judge_solution(intercept, y, upper, gradient, coef)
-    linear = float(y @ coef)
+    coef: FloatArray, gradient: FloatArray, y: FloatArray, upper: FloatArray, intercept: bool,
+    linear: FloatArray | None = None,
+) -> Result:  # fmt: skip
+    """Intercept, objective and duality gap that go with dual variables and their gradient.
+
+    ``linear`` is the linear term of the problem; None for that of classification, minus the labels.
+    """
+    linear = -y if linear is None else linear
+    offset, violation, quadratic, loss = judge_solution(intercept, linear, y, upper, gradient, coef)
+    product = float(linear @ coef)
+    # The sum that variables of one sign hold, as in novelty detection, times the offset is its price.
+    held = float(coef.sum()) if intercept and (y == y[0]).all() else 0.0
     return Result(
         coef=coef,
         gradient=gradient,
         intercept=-offset,
-        objective=0.5 * quadratic - linear,
-        duality_gap=quadratic - linear + loss,
+        objective=0.5 * quadratic + product,
+        duality_gap=quadratic + product + loss - offset * held,
         violation=max(violation, 0.0),
         n_iter=0,
         stop_reason="converged",
@@ -179,9 +186,12 @@ def fewest_errors_intercept(decision: FloatArray, y: FloatArray, upper: FloatArr
 def make_feasible(
     start: FloatArray, lower: FloatArray, upper: FloatArray, intercept: bool
 ) -> FloatArray:
-    """Nearest simple feasible point: cut at the bounds, then scale the heavier class down."""
+    """Nearest simple feasible point: cut at the bounds, then scale the heavier class down.
+
+    The start of a problem whose variables all have one sign is taken to have the sum it should have.
+    """
     coef = np.clip(start, lower, upper)
-    if intercept:
+    if intercept and lower.any() and upper.any():
         positive, negative = coef[coef > 0].sum(), -coef[coef < 0].sum()
         heavier, lighter = max(positive, negative), min(positive, negative)
         # A difference by rounding must not move variables off their bounds.

@@ -59,7 +59,7 @@ def solve_exactly(
     for t, K in zip(small, matrices, strict=True):
         task, used = tasks[t], time.perf_counter() - began
         results[t] = solve_small(
-            K, task.y, task.upper, intercept=intercept, start=task.start,
+            K, task.y, task.upper, intercept=intercept, start=task.start, linear=task.linear,
             limits=limits.after(used),
         )  # fmt: skip
         listen(t, _describe(results[t], time.perf_counter() - began))
@@ -85,17 +85,20 @@ def finish_exactly(
     """Judge and finish a solution with float64 kernel values, if float32 may not be enough for it."""
     K = ExactMatrix(kernel, X, task.index)
     is_precise = estimate_float32_error(result.coef, kernel_scale) < FLOAT32_SHARE * limits.tol
-    if not (len(K) <= FINISHED_ROWS or K.has_cheap_products):
+    n_rows = len(K) // 2 if task.is_mirrored else len(K)
+    if not (n_rows <= FINISHED_ROWS or K.has_cheap_products):
         return result
     with single_blas:
         if result.stop_reason in ("max_iter", "max_time"):
             if is_precise:
                 return result
-            return judge_in_float64(K, task.y, task.upper, result, intercept=intercept)
+            return judge_in_float64(
+                K, task.y, task.upper, result, intercept=intercept, linear=task.linear
+            )
         if result.stop_reason == "converged" and is_precise:
             return result
         return finish_in_float64(
-            K, task.y, task.upper, result, intercept=intercept, limits=limits
+            K, task.y, task.upper, result, intercept=intercept, limits=limits, linear=task.linear
         )  # fmt: skip
 
 

@@ -1,0 +1,156 @@
+"""What the kernel machines without classes share: parameters, solution, prediction."""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from widemargin.callbacks import Progress
+from widemargin.deadline import time_left
+from widemargin.exact.classifier_base import (
+    STOP_REASONS,
+    one_or_all,
+    require_two_rows,
+    warn_unless_converged,
+)
+from widemargin.exact.expansion import Expansion
+from widemargin.exact.several_problems import Task
+from widemargin.exact.solution import FloatArray, Limits, Result
+from widemargin.exact.solve import solve_exactly
+from widemargin.kernels import Kernel, Points, Precomputed, is_precomputed, needs_nonnegative
+from widemargin.memory import parse_bytes
+from widemargin.parallel import Workers, open_workers
+from widemargin.problem import Problem
+from widemargin.progress import show_problems
+from widemargin.validation import (
+    check_callback,
+    check_integer,
+    check_kernel_range,
+    check_nonnegative,
+    check_number,
+    check_verbose,
+    draw_seed,
+    resolve_kernel,
+    validate_queries,
+)
+
+#: Bytes that a solver holds for every dual variable: coefficients, gradient, bounds, order.
+VARIABLE_BYTES = 100
+
+
+class KernelMachine(BaseEstimator):
+    """Base of `KernelSVR` and `KernelOneClassSVM`; their dual problems differ in numbers only."""
+
+    kernel: str | Kernel | Callable[[Any, Any], Any]
+    gamma: float | str
+    degree: int
+    coef0: float
+    tol: float
+    memory: int | str
+    max_iter: int
+    max_time: float | None
+    n_jobs: int | None
+    random_state: Any
+    verbose: int
+    callback: Callable[[Progress], object] | None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = is_precomputed(self.kernel)
+        tags.input_tags.positive_only = needs_nonnegative(self.kernel)
+        return tags
+
+    def _check_params(self) -> None:
+        check_number("tol", self.tol, above=0)
+        check_number("max_time", self.max_time, above=0, optional=True)
+        check_integer("max_iter", self.max_iter, low=-1)
+        check_verbose(self.verbose)
+        check_callback(self.callback)
+
+    @abstractmethod
+    def _make_tasks(
+        self, problem: Problem, score: Callable[..., FloatArray], targets: FloatArray | None
+    ) -> list[Task]:
+        """The dual problems; ``score(rows, coef)`` multiplies the kernel with some rows by numbers."""
+
+    def _fit_problem(
+        self, problem: Problem, deadline: float | None, targets: FloatArray | None = None
+    ) -> None:
+        """Solve the dual problems of checked data and set the fitted attributes."""
+        n_variables = len(problem.labels) * (1 if targets is None else 2)
+        kernel = resolve_kernel(self.kernel, self.gamma, self.degree, self.coef0, problem)
+        check_nonnegative(kernel, problem.X, getattr(self, "feature_names_in_", None))
+        points = kernel.prepare(problem.X)
+        taken = points.nbytes + VARIABLE_BYTES * n_variables
+        budget = parse_bytes(self.memory) - taken
+        require_two_rows(budget, n_variables, taken)
+        check_kernel_range(kernel, kernel.diag(points))
+        with open_workers(self.n_jobs) as workers:
+            tasks = self._make_tasks(problem, _scorer(kernel, points, workers), targets)
+            with show_problems(len(tasks), self.verbose) as show:
+                results = solve_exactly(
+                    kernel, problem.X, points, tasks, workers, intercept=True,
+                    limits=Limits(self.tol, self.max_iter, time_left(deadline), budget),
+                    seed=draw_seed(self.random_state), callback=self._listener(show),
+                )  # fmt: skip
+        self._keep(problem, kernel, tasks, results)
+        warn_unless_converged(self, "allow more time for the optimum")
+
+    def _listener(
+        self, show: Callable[[int, Progress], object] | None
+    ) -> Callable[[int, Progress], object]:
+        def listen(task: int, state: Progress) -> None:
+            if show is not None:
+                show(task, state)
+            if self.callback is not None:
+                self.callback(state)
+
+        return listen
+
+    def _keep(
+        self, problem: Problem, kernel: Kernel, tasks: list[Task], results: list[Result]
+    ) -> None:
+        n = len(problem.labels)
+        coef = np.array([r.coef.reshape(-1, n).sum(axis=0) for r in results])
+        rows = np.flatnonzero(coef.any(axis=0))
+        given = isinstance(kernel, Precomputed)
+        self.kernel_ = kernel
+        self.support_ = problem.kept[rows].astype(np.int32)
+        self.support_vectors_ = np.empty((0, 0)) if given else problem.X[rows]
+        self.n_support_ = np.array([len(rows)], np.int32)
+        self.dual_coef_ = np.ascontiguousarray(coef[:, rows])
+        self.intercept_ = np.array([result.intercept for result in results])
+        self.objective_ = one_or_all([result.objective for result in results])
+        self.duality_gap_ = one_or_all([result.duality_gap for result in results])
+        self.n_iter_ = one_or_all([result.n_iter for result in results])
+        self.stop_reason_ = max((r.stop_reason for r in results), key=STOP_REASONS.index)
+        self._model = Expansion(
+            kernel,
+            None if given else self.support_vectors_,
+            self.support_.astype(np.intp),
+            self.dual_coef_,
+            self.intercept_,
+        )
+
+    def _decide(self, X: Any) -> NDArray[np.float64]:
+        check_is_fitted(self)
+        X = validate_queries(self, X)
+        check_nonnegative(self.kernel_, X, getattr(self, "feature_names_in_", None))
+        return self._model.decide(X, max_bytes=parse_bytes(self.memory), n_jobs=self.n_jobs)
+
+
+def _scorer(kernel: Kernel, points: Points, workers: Workers) -> Callable[..., FloatArray]:
+    """Function that multiplies the kernel between all points and some by coefficients."""
+
+    def score(rows: Any, coef: FloatArray) -> FloatArray:
+        out = np.zeros((len(points), 1))
+        everyone = np.arange(len(points))
+        kernel.accumulate(points, everyone, points, rows, coef.reshape(-1, 1), out, workers)
+        return out[:, 0]
+
+    return score
