@@ -25,14 +25,17 @@ REASONS = ("definition", "proof", "identity", "background")
 
 
 def find(name):
-    """What a dotted name stands for: a function, a class or a method."""
+    """What a dotted name stands for: a function, a class or a method, where it is defined."""
     parts = name.split(".")
     for n_parts in range(len(parts) - 1, 1, -1):
+        module = ".".join(parts[:n_parts])
         try:
-            found = import_module(".".join(parts[:n_parts]))
+            found = getattr(import_module(module), parts[n_parts])
         except ModuleNotFoundError:
             continue
-        for part in parts[n_parts:]:
+        if found.__module__ != module:
+            raise AttributeError(f"{name} is defined in {found.__module__}")
+        for part in parts[n_parts + 1 :]:
             found = getattr(found, part)
         return found
     raise ModuleNotFoundError(name)
@@ -50,8 +53,16 @@ def test_named_function_exists(name):
     assert callable(found) or isinstance(found, property)
 
 
-@pytest.mark.parametrize("name", ["widemargin.nothing.at_all", "widemargin.problem.nothing"])
-def test_a_missing_name_is_noticed(name):
+@pytest.mark.parametrize(
+    "name",
+    [
+        "widemargin.nothing.at_all",
+        "widemargin.problem.nothing",
+        "widemargin.problem.Problem.nothing",
+        "widemargin.validation.Problem",
+    ],
+)
+def test_a_name_that_is_missing_or_elsewhere_is_noticed(name):
     with pytest.raises((ModuleNotFoundError, AttributeError)):
         find(name)
 
