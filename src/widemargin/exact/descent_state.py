@@ -29,29 +29,29 @@ MIN_SAMPLE, MAX_SAMPLE = 1000, 2000
 SAMPLE_GROWTH, SAMPLE_TOL = 4, 0.5
 #: A start is refined to this tolerance.
 REFINE_TOL = 0.1
-#: A round stops at this share of the violation it began with: accuracy beyond that would be spent
-#: on variables whose neighbours have not moved yet.
+#: A round stops at this share of the violation it began with: more accuracy would be wasted, because
+#: variables outside of the working set have not changed yet.
 ROUND_SHARE = 0.1
 #: A round may add as many violators as half of the first sample, or this share of the working set.
 ADDED_SHARE = 0.25
 #: Share of the tolerance by which a free variable of the start must violate its condition to enter the
-#: working set: less than a half, so that of two that violate it together by the tolerance one does.
+#: working set. It is less than a half, so that at least one of two violating variables enters.
 ENTRY_SHARE = 0.4
 #: Members within this share of the violation of being violators stay in the working set.
 KEEP_MARGIN = 0.1
-#: On the whole problem, once the violation is below `REST_BELOW`, points rest that satisfy their
-#: condition by more than `REST_MARGIN` times the violation.
+#: Shrinking: on the full problem, once the violation is below `REST_BELOW`, points become inactive
+#: that satisfy their condition by more than `REST_MARGIN` times the violation.
 REST_BELOW, REST_MARGIN = 0.5, 2.0
-#: Times that points may rest: if they keep turning out to violate, none do any more.
+#: Most times that points are shrunk away: if they keep violating later, shrinking stops.
 MAX_RESTS = 5
 #: Matrix entries one compiled call may visit, a fraction of a second: Ctrl-C and the time limit are
 #: attended to between calls.
 CALL_ENTRIES = 300_000_000
-#: Kernel values computed for a gradient between two looks at the clock, in columns enough for tiles.
+#: Kernel values computed for a gradient between two looks at the clock, and fewest columns.
 GRADIENT_ENTRIES, GRADIENT_COLUMNS = 50_000_000, 2048
 #: Fewest kernel values whose computation is timed.
 TIMED_VALUES = 100_000
-#: Pair moves per member after which a round ends in any case.
+#: Pair updates per member after which a round ends in any case.
 ROUND_MOVES = 1000
 
 
@@ -68,7 +68,7 @@ class _Iterate(NamedTuple):
 
 
 class DescentState:
-    """Variables of the descent. ``active`` points have an up-to-date gradient, others a stale one."""
+    """Variables of the descent. The gradient of ``active`` points is up to date, that of others stale."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class DescentState:
         self.is_classification = linear is None
         self.linear = -y if linear is None else linear
         self.gradient = self.linear.copy()
-        # Coefficients for which points that rest have their gradient.
+        # Coefficients for which the gradient of inactive points was computed.
         self.rested_coef: FloatArray | None = None
         self.order = gram.sample_order(y, seed)
         self.first_sample = min(max(self.n // 4, MIN_SAMPLE), MAX_SAMPLE)
@@ -137,7 +137,7 @@ class DescentState:
         return self.violation
 
     def widen(self) -> None:
-        """Let more points take part: the next sample, or those that rested."""
+        """Make more points active: those of the next sample, or those that were shrunk away."""
         has_grown = not self.sees_all
         self.n_seen = min(self.n, SAMPLE_GROWTH * self.n_seen)
         stale = np.ones(self.n, bool)
@@ -160,7 +160,7 @@ class DescentState:
         return 0.5 * float(quadratic) + float(loss)
 
     def refresh(self, stale: Index) -> None:
-        """Compute the gradient of some points; of those that rested, from changes if these are few."""
+        """Compute the gradient of some points, from changes of coefficients if these are few."""
         change = None if self.rested_coef is None else self.coef - self.rested_coef
         if change is None or np.count_nonzero(change) >= np.count_nonzero(self.coef):
             change, self.gradient[stale] = self.coef, self.linear[stale]
@@ -243,10 +243,10 @@ class DescentState:
         )
 
     def _choose_members(self, score: FloatArray) -> BoolArray:
-        """Mark free variables, members that nearly violate, and the worst other violators.
+        """Mark the working set: free variables, members that nearly violate, the worst other violators.
 
-        Free variables that a start has brought along stay away as long as they are where they should
-        be: near a solution those that are not may be few, and so is their matrix.
+        Free variables of a warm start are left out as long as they satisfy their conditions: near a
+        solution few do not, and the working matrix stays small.
         """
         inside = self._mark(self.working.members)[self.active]
         free = self.rises & self.falls
@@ -256,7 +256,8 @@ class DescentState:
         n_added = max(self.first_sample // 2, int(ADDED_SHARE * np.count_nonzero(chosen)))
         chosen[_largest(others, score, n_added)] = True
         if self.intercept:
-            # What one moves by, another must move by too: whoever enters finds partners.
+            # The sum is held, so a variable changes only together with another: every new member
+            # needs partners.
             n_partners = max(1, int(np.count_nonzero(chosen & ~inside)))
             gradient, partners = self.gradient[self.active], np.flatnonzero(free)
             chosen[_largest(partners, gradient, n_partners)] = True
@@ -268,7 +269,7 @@ class DescentState:
         return self._mark(self.active[chosen])
 
     def _most_violating(self, at: Index) -> Index:
-        """Half of the places from each end, so that the most violating pair is always there."""
+        """The most violating variables of either direction, so that the worst pair is among them."""
         half = self.working.max_members // 2
         gradient = self.gradient[self.active]
         rising = _largest(at[self.rises[at]], -gradient, half)
@@ -296,7 +297,7 @@ class DescentState:
                 return coef
 
     def _rest(self, score: FloatArray) -> None:
-        """Leave out points far from violating, on the whole problem and near its solution."""
+        """Shrink: make points inactive that are far from violating their conditions."""
         everyone = self.sees_all and self.n_active == self.n
         if everyone and self.rests_left > 0 and self.violation < REST_BELOW:
             self.rests_left -= 1
@@ -306,7 +307,7 @@ class DescentState:
             self.rested_coef = self.coef.copy()
 
     def _update_gradient(self, members: Index, moved: Index, change: FloatArray) -> None:
-        """Add the effect of the moves, from the working matrix for members, else from tiles."""
+        """Add the effect of the changes, from the working matrix for members, else from tiles."""
         gradient = self.gradient[members]
         self.working.accumulate(moved, change, gradient)
         self.gradient[members] = gradient
@@ -314,7 +315,7 @@ class DescentState:
         self._add_products(others, members[moved], change)
 
     def _add_products(self, rows: Index, cols: Index, coef: FloatArray) -> None:
-        """Add ``K[rows, cols] @ coef`` to the gradient of ``rows``, with looks at the clock."""
+        """Add ``K[rows, cols] @ coef`` to the gradient of ``rows``, and look at the clock in between."""
         gradient = self.gradient[rows]
         step = max(GRADIENT_COLUMNS, GRADIENT_ENTRIES // max(len(rows), 1))
         for at in range(0, len(cols), step):

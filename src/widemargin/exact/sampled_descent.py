@@ -1,16 +1,16 @@
-"""Exact solver of the SVM dual: growing samples, a dense working set, exact pair moves.
+"""Exact solver of the SVM dual: growing samples, a dense working set, exact pair updates.
 
 The plan, and why it is fast:
 
 1. Solve a small random sample, then ever larger ones, each from the solution of the last. Most
-   points are never support vectors, so most of the work happens while few points are in play.
-2. Within a sample, optimise on a working set that holds the worst violators, and every free
-   variable that has moved or has to. Its kernel matrix is dense and small, so a pair move costs a
-   pass over thousands of floats instead of a row of the whole matrix.
+   points are never support vectors, so most of the work is done on few points.
+2. Within a sample, optimise on a working set of the worst violators and all free variables that have
+   changed or must. Its kernel matrix is dense and small, so a pair update costs a pass over
+   thousands of floats instead of a row of the full matrix.
 3. After each round bring the gradient of all active points up to date in one product of kernel
    tiles with the changed coefficients; tiles are never stored.
-4. Near the end, points far from the margin rest. Before the solver says it is done, their gradient
-   is brought up to date and checked, so the answer is that of the whole problem.
+4. Near the optimum, points far from the margin are left out (shrinking). Before the solver reports
+   convergence, it updates and checks their gradient, so the solution is that of the full problem.
 """
 
 import time
