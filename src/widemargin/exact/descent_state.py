@@ -68,7 +68,7 @@ class _Iterate(NamedTuple):
 
 
 class DescentState:
-    """Variables of the descent. The gradient of ``active`` points is up to date, that of others stale."""
+    """Variables of the descent. Only the gradient of ``active`` points is up to date."""
 
     def __init__(
         self,
@@ -243,7 +243,7 @@ class DescentState:
         )
 
     def _choose_members(self, score: FloatArray) -> BoolArray:
-        """Mark the working set: free variables, members that nearly violate, the worst other violators.
+        """Mark the working set: free variables, members that nearly violate, the worst violators.
 
         Free variables of a warm start are left out as long as they satisfy their conditions: near a
         solution few do not, and the working matrix stays small.
@@ -315,7 +315,7 @@ class DescentState:
         self._add_products(others, members[moved], change)
 
     def _add_products(self, rows: Index, cols: Index, coef: FloatArray) -> None:
-        """Add ``K[rows, cols] @ coef`` to the gradient of ``rows``, and look at the clock in between."""
+        """Add ``K[rows, cols] @ coef`` to the gradient of ``rows``; raise when time is up."""
         gradient = self.gradient[rows]
         step = max(GRADIENT_COLUMNS, GRADIENT_ENTRIES // max(len(rows), 1))
         for at in range(0, len(cols), step):
