@@ -26,7 +26,7 @@ from benchmarks.worker import touch_memory
 from widemargin import DCSVC, KernelSVC
 from widemargin.divide import kernel_kmeans as partition
 from widemargin.divide.cluster_models import EarlyModel
-from widemargin.exact import sampled_descent as box_qp
+from widemargin.exact import descent_state as box_qp
 from widemargin.exact.several_problems import Task, solve_tasks
 from widemargin.exact.solution import Limits
 from widemargin.kernels import RBF, Kernel

@@ -10,7 +10,7 @@ from sklearn.svm import SVC
 
 from tests.reference import kernels as formulas
 from tests.reference import svm_dual
-from widemargin.exact import sampled_descent as box_qp
+from widemargin.exact import descent_state as box_qp
 from widemargin.exact.active_set import solve_small
 from widemargin.exact.float64_finish import ExactMatrix, finish_in_float64
 from widemargin.exact.kernel_matrix import CachedGram, Gram

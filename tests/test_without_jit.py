@@ -24,9 +24,9 @@ from widemargin import (
     ProjectedSVC,
 )
 from widemargin.baselines import PWLSGDSVC, SIKMASVC, FastfoodSVC
+from widemargin.exact import descent_state as box_qp
 from widemargin.exact import full_matrix as whole
 from widemargin.exact import pair_moves_fast as box_qp_fast
-from widemargin.exact import sampled_descent as box_qp
 from widemargin.exact import working_matrix as working
 from widemargin.kernels import base, tiles_fast
 

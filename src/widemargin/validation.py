@@ -221,14 +221,15 @@ def validate_sample_weights(sample_weight: Any, X: Any) -> NDArray[np.float64]:
     """Weight of every row; ones if none are given."""
     if sample_weight is None:
         return np.ones(X.shape[0])
+    given = np.asarray(sample_weight)
+    if given.dtype.kind in "biuf" and not given.any():
+        raise ValueError("sample_weight: all weights are zero; give at least one row a weight")
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
     if (weights < 0).any():
         raise ValueError(
             f"sample_weight: row {int(np.argmin(weights))} has weight {weights.min():g}; weights "
             "must not be negative"
         )
-    if not (weights > 0).any():
-        raise ValueError("sample_weight: all weights are zero; give at least one row a weight")
     return weights
 
 

@@ -21,7 +21,7 @@ from tests.reference.svm_dual import objective, violation
 from widemargin import KernelSVC
 from widemargin.baselines import cascade as cascade_module
 from widemargin.baselines.cascade import Cascade, CascadeSVC, count_layers, split_rows
-from widemargin.exact import sampled_descent as box_qp
+from widemargin.exact import descent_state as box_qp
 from widemargin.exact.several_problems import Task
 
 

@@ -13,8 +13,8 @@ from scipy import sparse
 
 from tests.reference import kernels as formulas
 from tests.reference import svm_dual
+from widemargin.exact import descent_state as box_qp
 from widemargin.exact import full_matrix as whole
-from widemargin.exact import sampled_descent as box_qp
 from widemargin.exact.kernel_matrix import CachedGram, Gram
 from widemargin.exact.sampled_descent import solve_box_qp
 from widemargin.exact.solution import Limits

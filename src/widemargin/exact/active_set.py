@@ -25,15 +25,15 @@ from widemargin.exact.solution import (
     stopped,
 )
 
-#: Pair moves per row before steps are tried, and rounds of both. Ctrl-C and the time limit are
-#: attended to in between.
+#: Pair updates per row before Newton steps are tried, and rounds of both. Ctrl-C and the time limit
+#: are checked between rounds.
 MOVES_PER_ROW, MAX_ROUNDS = 150, 5
-#: Matrix entries visited by pair moves for the last digits, before steps are tried: when rows are
-#: few, many moves are cheaper than one step.
+#: Matrix entries visited by pair updates for the last digits before Newton steps are tried: with few
+#: rows many updates are cheaper than one step.
 FINISH_ENTRIES = 20_000
 #: Steps before giving up; from a nearly converged start a handful is enough.
 MAX_STEPS = 300
-#: Slope that counts as none, relative to the terms it is summed from.
+#: A slope counts as zero below this share of the terms it is summed from.
 EXACT = 1e-13
 #: Eigenvalue, relative to the largest, below which a direction has no curvature.
 FLAT = 1e-13

@@ -1,4 +1,4 @@
-"""Problems of few points: pair moves on a kernel matrix that has room for all of them."""
+"""Small problems: pair updates on the full kernel matrix."""
 
 import time
 from collections.abc import Callable
@@ -23,11 +23,12 @@ from widemargin.exact.solution import (
 )
 from widemargin.kernels import Index
 
-#: Most points of such a problem: of more, working sets leave most alone.
+#: Most points of such a problem; larger ones gain from working sets.
 WHOLE_ROWS = 2000
-#: Moves per point before points at their bounds rest: most problems are solved by then.
+#: Pair updates per point before variables at their bounds are shrunk away: most problems are solved
+#: by then.
 FIRST_MOVES = 20
-#: A round on the points that do not rest ends at this share of the violation it began with.
+#: A round on the remaining variables ends at this share of the violation it began with.
 ROUND_SHARE = 0.1
 #: Matrix entries that a round may visit, and its moves; between rounds Ctrl-C and the time are
 #: heeded.
@@ -52,9 +53,9 @@ def solve_whole(
 ) -> Result:
     """Solve the problem of `solve_box_qp` without samples and working sets.
 
-    Of few points, choosing takes longer than moving them all. And as hardly anything is left to the
-    interpreter, threads can solve many such problems side by side. Where moves become many, points at
-    their bounds rest: a move of the others costs less.
+    In a small problem choosing a working set takes longer than updating all variables. Nearly all of
+    the work is compiled, so threads can solve many such problems in parallel. After many updates,
+    variables at their bounds are left out (shrinking), which makes each update cheaper.
     """
     began = time.perf_counter()
     n, matrix = len(gram), gram.whole()
@@ -98,7 +99,7 @@ def _optimise(
     tied: bool, matrix: LazyMatrix, lower: FloatArray, upper: FloatArray, members: Index,
     tol: float, max_moves: int, gradient: FloatArray, coef: FloatArray,
 ) -> int:  # fmt: skip
-    """Move some points, see `optimise_pairs`; returns the number of moves."""
+    """Update the variables of some points, see `optimise_pairs`; returns the number of updates."""
     tiles, is_known = matrix.tiles, matrix.is_known
     if len(members) < len(coef):
         matrix.fill(members)
@@ -114,7 +115,7 @@ def _optimise(
 
 
 def _find_movable(found: Result, lower: FloatArray, upper: FloatArray) -> Index:
-    """Points between their bounds, and those that satisfy their condition only just."""
+    """Free variables, and variables that barely satisfy their condition."""
     above = found.gradient + found.intercept
     rises, falls = found.coef < upper, found.coef > lower
     slack = np.minimum(np.where(rises, above, np.inf), np.where(falls, -above, np.inf))

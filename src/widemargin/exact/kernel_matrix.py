@@ -19,21 +19,20 @@ from widemargin.parallel import Workers
 
 FloatArray = NDArray[np.float64]
 
-#: Values per point from which kernel rows are kept. An estimate from the cost of an entry and of
-#: touching memory: 12 to 22 values computed anew, 150 kept; nothing between was tried.
+#: Stored values per row of data from which kernel rows are cached. With 12 to 22 values computing a
+#: kernel value again was faster, with 150 reading it from memory; nothing between was measured.
 CACHE_ENTRIES = 64
-#: Of matrices all rows of which are known.
+#: Row source of a matrix whose rows have all been computed.
 NO_SOURCE = RowSource(0, 0.0, 0, np.empty(0, np.float32), np.empty(0, np.float32))
-#: Columns of kept rows that are computed at a time.
+#: Columns of a cached row that are computed at a time.
 PART = 1024
 
 
 class Gram:
-    """Kernel matrix of one problem, computed wherever it is asked for and never held whole.
+    """Kernel matrix of one problem. Its entries are computed when they are needed and not stored.
 
-    The problem's points are some of all prepared points: indices given to the methods count from
-    zero within the problem, and ``index`` says which points they are. ``diag`` is the diagonal for
-    all points, if it is known.
+    A problem uses some of the prepared points: ``index`` names them, and the methods number them from
+    zero. ``diag`` is the diagonal of the kernel matrix of all prepared points, if it is known.
     """
 
     def __init__(
@@ -69,25 +68,26 @@ class Gram:
         return draw_order(y, seed)
 
     def whole(self) -> "LazyMatrix":
-        """The matrix for problems of few points; the same one each time."""
+        """The full matrix of a small problem; every call returns the same object."""
         if self._whole is None:
             self._whole = LazyMatrix(self)
         return self._whole
 
 
 class LazyMatrix:
-    """The kernel matrix of a problem of few points: most of them never move and need no row.
+    """The kernel matrix of a small problem, whose rows are computed when they are first needed.
 
-    Where compiled loops cannot compute single rows as fast as BLAS all of them, it is filled at once.
+    Most dual variables of a small problem never change, so most rows are never needed. Where BLAS
+    computes all rows faster than compiled loops compute some, the matrix is filled at once.
 
     Attributes
     ----------
     tiles : ndarray of shape (1, n, n)
         The matrix, as the only one of the tiles that `optimise_pairs` takes.
     is_known : ndarray of shape (n,)
-        Rows that have been computed; others hold anything.
+        Marks the rows that have been computed.
     source : RowSource
-        What the others are computed from.
+        What the other rows are computed from.
     diag : ndarray of shape (n,)
         The diagonal.
     """
@@ -104,16 +104,16 @@ class LazyMatrix:
             self.tiles[0, everyone, everyone] = self.diag
 
     def fill(self, rows: Index) -> None:
-        """Compute those of some rows that are not known."""
+        """Compute the given rows, unless they have been computed before."""
         for row in rows[~self.is_known[rows]]:
             make_known(row, self.source, self.diag, self.is_known, self.tiles)
 
 
 class CachedGram(Gram):
-    """A `Gram` that keeps whole rows once they have been multiplied by a coefficient.
+    """A `Gram` with a cache of rows that were multiplied by a coefficient.
 
-    That pays when rows are expensive, or when several problems on the same points share them. Rows
-    used longest ago make room for others.
+    The cache pays when kernel values are expensive, or when several problems share the same points.
+    The least recently used rows are replaced first.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class CachedGram(Gram):
         self._clock = 0
 
     def block(self, rows: Index, cols: Index, out: NDArray[np.float32], workers: Workers) -> None:
-        """Write ``K[rows, cols]`` to the first columns of ``out``, copying rows that are kept."""
+        """Write ``K[rows, cols]`` to the first columns of ``out``, copying rows that are cached."""
         slots = self._slot_of[rows]
         copy_stored_rows(self._store, slots, cols, out)
         others = np.flatnonzero(slots < 0)
@@ -153,7 +153,7 @@ class CachedGram(Gram):
         )
 
     def _fetch(self, wanted: Index) -> Index:
-        """Slots that hold the wanted rows, after computing those that are missing."""
+        """Cache slots of the wanted rows; missing rows are computed."""
         self._clock += 1
         held = self._slot_of[wanted]
         self._last_use[held[held >= 0]] = self._clock
@@ -233,10 +233,10 @@ def make_grams(
     kernel: Kernel, points: Points, workers: Workers, indices: list[Index], max_bytes: int,
     buffers: Buffers | None = None, are_mirrored: bool = False,
 ) -> Iterator[Gram]:  # fmt: skip
-    """Kernel matrices of several problems, one at a time: they use the same buffers.
+    """Kernel matrices of several problems, one at a time, because they share buffers.
 
-    Problems on all points, as in one-vs-rest, share one cache of rows. Otherwise a problem has a
-    cache of its own if its rows are expensive, and computes tiles anew if they are cheap.
+    Problems on all points, as in one-vs-rest, share one cache of rows. Any other problem has a cache
+    of its own if kernel values are expensive, and computes them again if they are cheap.
     """
     n = len(points)
     buffers = Buffers() if buffers is None else buffers

@@ -1,4 +1,4 @@
-"""Several binary problems on the same points, one after another or side by side."""
+"""Several binary problems on the same points, solved one after another or in parallel."""
 
 import time
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from widemargin.kernels import Index, Kernel, Points
 from widemargin.memory import Buffers
 from widemargin.parallel import Workers
 
-#: Problems per thread from which each thread solves problems of its own.
+#: Fewest problems per thread for which each thread solves problems of its own.
 SIDE_BY_SIDE = 2
 
 
@@ -55,10 +55,10 @@ def solve_tasks(
 ) -> list[Result]:
     """Solve all tasks; see `solve_box_qp`.
 
-    Threads share the work of one problem, or, where there are many, take a problem each: small
-    problems do not keep several threads busy. ``limits`` hold for all tasks together, the number of
-    moves for each. ``callback`` is given the number of the task too, by one thread at a time.
-    ``buffers`` are used again if there are any from an earlier call.
+    Threads share the work of one problem, or each thread solves problems of its own if there are
+    many, because a small problem does not keep several threads busy. The time and memory of ``limits``
+    hold for all tasks together, ``max_iter`` for each. ``callback`` is also given the number of the
+    task, by one thread at a time. ``buffers`` of an earlier call are reused.
     """
     began = time.perf_counter()
     n = len(points)

@@ -12,8 +12,8 @@ FloatArray = NDArray[np.float64]
 #: Moves per point, and per pair of points up to so many, after which descent crawls; but so many
 #: moves at least, which take a fraction of a second.
 CRAWL_MOVES, CRAWL_SHARE, CRAWL_POINTS, FEW_MOVES = 100, 0.3, 2000, 200_000
-#: When so many rounds raise the total gain by no more than this share, the precision of the kernel
-#: values is exhausted.
+#: The precision of the kernel values is exhausted when so many rounds decrease the objective by no
+#: more than this share of the total decrease.
 IDLE_ROUNDS, IDLE_SHARE = 20, 1e-10
 
 
@@ -36,7 +36,7 @@ class Result:
     violation : float
         Largest violation of the optimality conditions, as compared with ``tol``.
     n_iter : int
-        Pair moves made.
+        Pair updates.
     stop_reason : str
         ``"converged"``, ``"max_iter"``, ``"max_time"``, or ``"stalled"`` when ``tol`` is below what
         float32 kernel values allow.
@@ -56,8 +56,8 @@ class Result:
 class Limits:
     """When to stop, and how much memory the working matrix may take.
 
-    ``all_or_nothing`` says that a solution which is not finished in time is of no use, so that no
-    more time is spent on bringing it in order: all but ``stop_reason`` is then meaningless.
+    ``all_or_nothing`` says that the caller discards a solution that is not finished in time. Then the
+    solver spends no time on completing it, and only its ``stop_reason`` is valid.
     """
 
     tol: float = 1e-3
@@ -67,7 +67,7 @@ class Limits:
     all_or_nothing: bool = False
 
     def after(self, seconds: float) -> "Limits":
-        """The same with so much less time."""
+        """The same limits with less time."""
         if self.max_time is None:
             return self
         return replace(self, max_time=max(self.max_time - seconds, 0.0))
@@ -79,25 +79,25 @@ def is_crawling(n_moves: int, n: int) -> bool:
 
 
 class Pace:
-    """Tells progress from rounding: near the end a round may lose what another one gained."""
+    """Tells progress from rounding: near the optimum a round may undo what another one gained."""
 
     def __init__(self) -> None:
         self._gained = 0.0
         self.restart()
 
     def restart(self) -> None:
-        """Begin to count anew."""
+        """Restart the count of rounds."""
         self._best, self._rounds_since_best = self._gained, 0
 
     def record(self, gain: float) -> None:
-        """Take note of the decrease of the objective in one round."""
+        """Record the decrease of the objective in one round."""
         self._gained += gain
         self._rounds_since_best += 1
         if self._gained > self._best + IDLE_SHARE * abs(self._best):
             self.restart()
 
     def is_lost(self) -> bool:
-        """Whether many rounds have gained next to nothing beyond the best there was."""
+        """Whether the last rounds decreased the objective by next to nothing."""
         return self._rounds_since_best >= IDLE_ROUNDS
 
 

@@ -1,4 +1,4 @@
-"""Problems of which some are small: those in float64, to machine precision, the others by tiles."""
+"""The exact solver's entry: small problems in float64, large ones by tiles and a float64 finish."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +19,8 @@ from widemargin.exact.solution import FloatArray, Limits, Result
 from widemargin.kernels import Index, Kernel, Points, is_small
 from widemargin.parallel import Workers, single_blas
 
-#: Most rows of which small problems share one kernel matrix, and most values of these rows.
+#: Small problems share one kernel matrix if together they have at most so many rows, and these rows
+#: at most so many values.
 SHARED_ROWS, SHARED_VALUES = 2000, 10**7
 
 #: Most rows of a problem that is finished with float64 kernel values where float32 may not be enough:
@@ -41,10 +42,10 @@ def solve_exactly(
     seed: int = 0,
     callback: Listener | None = None,
 ) -> list[Result]:
-    """Solve all tasks, the small ones until only rounding is left; see `solve_tasks`.
+    """Solve the dual problems of all tasks; see `solve_tasks`.
 
-    ``X`` are the data of which ``points`` were prepared. One-vs-one questions about many classes
-    are small and many: what they cost beyond their arithmetic counts.
+    Small problems are solved to the precision of float64. ``X`` are the data of which ``points`` were
+    prepared. One-vs-one problems of many classes are small and many, so their overhead matters.
     """
     began = time.perf_counter()
     small = [t for t, task in enumerate(tasks) if is_small(len(task.index), X.shape[1])]
@@ -109,7 +110,7 @@ def exact_matrix(kernel: Kernel, X: Any, index: Index) -> FloatArray:
 
 
 def _exact_matrices(kernel: Kernel, X: Any, indices: list[Index]) -> Iterator[FloatArray]:
-    """Matrices of several problems, cut out of a common one if that is no larger."""
+    """Kernel matrices of several problems, taken from a common one if that is no larger."""
     rows = np.unique(np.concatenate(indices)) if indices else np.empty(0, np.intp)
     is_cheaper = len(rows) ** 2 <= sum(len(index) ** 2 for index in indices)
     fits = len(rows) <= SHARED_ROWS and len(rows) * X.shape[1] <= SHARED_VALUES

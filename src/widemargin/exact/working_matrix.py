@@ -1,4 +1,4 @@
-"""The part of the kernel matrix that is being optimised on."""
+"""The kernel matrix of the working set."""
 
 from math import isqrt
 
@@ -10,12 +10,12 @@ from widemargin.exact.pair_moves_fast import add_matvec, store_block
 from widemargin.kernels import Index
 from widemargin.parallel import Workers
 
-#: Most rows and columns of a tile. A pass over a row slows down where it goes on in another tile.
+#: Most rows and columns of a tile. A pass over a row slows down at the border between two tiles.
 MAX_SIDE = 8192
-#: The matrix is filled, and multiplied by vectors, in parts of so many members; new ones are taken
-#: so many at a time.
+#: The matrix is filled, and multiplied by vectors, in parts of `PART` members; `STRIP` new members are
+#: computed at a time.
 PART, STRIP = 1024, 256
-#: The matrix becomes smaller when fewer than this share of its members are wanted.
+#: The matrix shrinks when fewer than this share of its members stay in the working set.
 KEEP_SHARE = 0.8
 
 

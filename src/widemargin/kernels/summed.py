@@ -108,7 +108,9 @@ class SummedKernel(Kernel):
 
     def _spread(self, X: Any, points: Points) -> Points:
         """Points whose distances are summed over differences of features, not of norms."""
-        if self._exceeds(points, LARGEST_NORM):
+        stored = points.values.data if sparse.issparse(points.values) else points.values
+        is_cut = np.abs(stored).max(initial=0.0) >= LARGEST_VALUE[stored.dtype]
+        if is_cut or self._exceeds(points, LARGEST_NORM):
             raise ValueError(
                 f"X: the values are so large that the {self.name!r} kernel's distances overflow; "
                 "scale the features, for example with sklearn.preprocessing.StandardScaler"

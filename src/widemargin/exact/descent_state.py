@@ -1,0 +1,347 @@
+"""Variables of the exact solver's descent, and the steps that change them."""
+
+import time
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from widemargin.callbacks import Progress
+from widemargin.exact.kernel_matrix import NO_SOURCE, Gram
+from widemargin.exact.pair_moves_fast import judge_solution, optimise_pairs
+from widemargin.exact.solution import (
+    FloatArray,
+    Limits,
+    Result,
+    make_feasible,
+    optimum_of,
+    stopped,
+)
+from widemargin.exact.working_matrix import WorkingMatrix
+from widemargin.kernels import Index
+
+BoolArray = NDArray[np.bool_]
+
+#: Rows of the first sample: a quarter of all, within these bounds.
+MIN_SAMPLE, MAX_SAMPLE = 1000, 2000
+#: A sample solved to `SAMPLE_TOL` grows by the factor `SAMPLE_GROWTH`.
+SAMPLE_GROWTH, SAMPLE_TOL = 4, 0.5
+#: A start is refined to this tolerance.
+REFINE_TOL = 0.1
+#: A round stops at this share of the violation it began with: more accuracy would be wasted, because
+#: variables outside of the working set have not changed yet.
+ROUND_SHARE = 0.1
+#: A round may add as many violators as half of the first sample, or this share of the working set.
+ADDED_SHARE = 0.25
+#: Share of the tolerance by which a free variable of the start must violate its condition to enter the
+#: working set. It is less than a half, so that at least one of two violating variables enters.
+ENTRY_SHARE = 0.4
+#: Members within this share of the violation of being violators stay in the working set.
+KEEP_MARGIN = 0.1
+#: Shrinking: on the full problem, once the violation is below `REST_BELOW`, points become inactive
+#: that satisfy their condition by more than `REST_MARGIN` times the violation.
+REST_BELOW, REST_MARGIN = 0.5, 2.0
+#: Most times that points are shrunk away: if they keep violating later, shrinking stops.
+MAX_RESTS = 5
+#: Matrix entries one compiled call may visit, a fraction of a second: Ctrl-C and the time limit are
+#: attended to between calls.
+CALL_ENTRIES = 300_000_000
+#: Kernel values computed for a gradient between two looks at the clock, and fewest columns.
+GRADIENT_ENTRIES, GRADIENT_COLUMNS = 50_000_000, 2048
+#: Fewest kernel values whose computation is timed.
+TIMED_VALUES = 100_000
+#: Pair updates per member after which a round ends in any case.
+ROUND_MOVES = 1000
+
+
+class OutOfTimeError(Exception):
+    """Time is up, and a solution that is not finished is of no use."""
+
+
+class _Iterate(NamedTuple):
+    """Coefficients, their gradient, and the primal objective on the points that were active."""
+
+    coef: FloatArray
+    gradient: FloatArray
+    primal: float
+
+
+class DescentState:
+    """Variables of the descent. Only the gradient of ``active`` points is up to date."""
+
+    def __init__(
+        self,
+        gram: Gram,
+        y: FloatArray,
+        upper: FloatArray,
+        intercept: bool,
+        limits: Limits,
+        start: FloatArray | None,
+        refine: bool,
+        seed: int,
+        linear: FloatArray | None,
+    ) -> None:
+        self.n = len(gram)
+        self.gram, self.y, self.intercept, self.tol = gram, y, intercept, limits.tol
+        self.lower = np.where(y > 0, 0.0, -upper)
+        self.upper = np.where(y > 0, upper, 0.0)
+        self.diag = gram.diag.astype(np.float32)
+        self.working = WorkingMatrix(gram, limits.cache_bytes)
+        self.n_iter = 0
+        self.rests_left = MAX_RESTS
+        self.give_up_at = np.inf
+        # Seconds that a kernel value took lately, to tell what there is still time for.
+        self.value_seconds = 0.0
+        self.best_sample: _Iterate | None = None
+        self.is_classification = linear is None
+        self.linear = -y if linear is None else linear
+        self.gradient = self.linear.copy()
+        # Coefficients for which the gradient of inactive points was computed.
+        self.rested_coef: FloatArray | None = None
+        self.order = gram.sample_order(y, seed)
+        self.first_sample = min(max(self.n // 4, MIN_SAMPLE), MAX_SAMPLE)
+        self.sample_tol = max(limits.tol, SAMPLE_TOL)
+        if start is None:
+            self.coef = np.zeros(self.n)
+            self.n_seen = self.n if self.n <= 2 * self.first_sample else self.first_sample
+            self.active = np.sort(self.order[: self.n_seen])
+            return
+        self.coef = make_feasible(start, self.lower, self.upper, intercept)
+        self.active, self.n_seen = np.arange(self.n), self.n
+        support = np.flatnonzero(self.coef)
+        if refine and len(support):
+            self.order = np.concatenate([support, np.setdiff1d(self.active, support)])
+            self.active, self.n_seen = support, len(support)
+            self.sample_tol = max(limits.tol, REFINE_TOL)
+
+    @property
+    def sees_all(self) -> bool:
+        return self.n_seen == self.n
+
+    @property
+    def n_active(self) -> int:
+        return len(self.active)
+
+    def measure(self) -> float:
+        """Violation of the optimality conditions among the active points."""
+        coef = self.coef[self.active]
+        gradient = self.gradient[self.active]
+        self.rises = coef < self.upper[self.active]
+        self.falls = coef > self.lower[self.active]
+        self.low = float(np.min(gradient, where=self.rises, initial=np.inf))
+        self.high = float(np.max(gradient, where=self.falls, initial=-np.inf))
+        if not self.intercept:
+            self.low, self.high = min(self.low, 0.0), max(self.high, 0.0)
+        self.violation = self.high - self.low
+        return self.violation
+
+    def widen(self) -> None:
+        """Make more points active: those of the next sample, or those that were shrunk away."""
+        has_grown = not self.sees_all
+        self.n_seen = min(self.n, SAMPLE_GROWTH * self.n_seen)
+        stale = np.ones(self.n, bool)
+        stale[self.order[self.n_seen :]] = False
+        stale[self.active] = False
+        self.refresh(np.flatnonzero(stale))
+        self.rested_coef = None
+        stale[self.active] = True
+        self.active = np.flatnonzero(stale)
+        if has_grown:
+            self.best_sample = _Iterate(self.coef.copy(), self.gradient.copy(), self._primal())
+
+    def _primal(self) -> float:
+        """Primal objective on the active points of the model that the coefficients make."""
+        active = self.active
+        _, _, quadratic, loss = judge_solution(
+            self.intercept, self.linear[active], self.y[active], (self.upper - self.lower)[active],
+            self.gradient[active], self.coef[active],
+        )  # fmt: skip
+        return 0.5 * float(quadratic) + float(loss)
+
+    def refresh(self, stale: Index) -> None:
+        """Compute the gradient of some points, from changes of coefficients if these are few."""
+        change = None if self.rested_coef is None else self.coef - self.rested_coef
+        if change is None or np.count_nonzero(change) >= np.count_nonzero(self.coef):
+            change, self.gradient[stale] = self.coef, self.linear[stale]
+        changed = np.flatnonzero(change)
+        self._add_products(stale, changed, change[changed])
+
+    def improve(self, spare_moves: float, deadline: float) -> float:
+        """One round: choose the working set, optimise on it, bring the gradient up to date.
+
+        Returns by how much the objective has decreased. A round whose gradient there is no time for
+        is not carried out.
+        """
+        score = self._score()
+        self.working.change_members(self._choose_members(score))
+        members = self.working.members
+        coef = self._optimise(members, spare_moves, deadline)
+        change = coef - self.coef[members]
+        moved = np.flatnonzero(change)
+        cost = self.value_seconds * self.n_active * len(moved)
+        # The first round in any case: a poor model is better than none.
+        if self.coef.any() and time.perf_counter() + cost + self.finish_seconds() > deadline:
+            return 0.0
+        self._rest(score)
+        # Set, not added to: a sum could round to just beyond a bound.
+        self.coef[members] = coef
+        before = self.gradient[members[moved]]
+        self._update_gradient(members, moved, change[moved])
+        # Exact for a quadratic: the change times the mean of the slopes at both ends.
+        return -0.5 * float(change[moved] @ (before + self.gradient[members[moved]]))
+
+    def finish_seconds(self) -> float:
+        """Time that `finish_early` will take: kernel values between stale and support vectors."""
+        n_stale = self.n - self.n_active
+        return self.value_seconds * n_stale * np.count_nonzero(self.coef)
+
+    def finish_early(self) -> None:
+        """Bring all gradients up to date when a limit stopped the descent.
+
+        The dual objective falls with every move, but the model on its way through a larger sample may
+        be worse than the solution of the smaller one: then that is taken.
+        """
+        if self.best_sample is not None and self.rested_coef is None:
+            if self.best_sample.primal < self._primal():
+                self.coef, self.gradient = self.best_sample.coef, self.best_sample.gradient
+            self.best_sample = None
+        self.n_seen = self.n
+        self.widen()
+        self.measure()
+
+    def progress(self, seconds: float) -> Progress:
+        return Progress(
+            n_seen=self.n_seen,
+            n_total=self.n,
+            n_working=len(self.working.members),
+            n_support=int(np.count_nonzero(self.coef)),
+            violation=self.violation,
+            n_iter=self.n_iter,
+            seconds=seconds,
+        )
+
+    def result(self, reason: str) -> Result:
+        upper = self.upper - self.lower
+        found = optimum_of(self.coef, self.gradient, self.y, upper, self.intercept, self.linear)
+        if reason in ("max_iter", "max_time") and self.is_classification:
+            found = stopped(found, self.y, upper, self.intercept)
+        return replace(found, n_iter=self.n_iter, stop_reason=reason)
+
+    def _score(self) -> FloatArray:
+        """By how much each active point violates its condition; negative where it is satisfied."""
+        offset = 0.0
+        if self.intercept:
+            free = self.rises & self.falls
+            if free.any():
+                offset = float(np.median(self.gradient[self.active[free]]))
+            else:
+                offset = _finite_mean(self.low, self.high)
+        above = self.gradient[self.active] - offset
+        return np.maximum(
+            np.where(self.rises, -above, -np.inf), np.where(self.falls, above, -np.inf)
+        )
+
+    def _choose_members(self, score: FloatArray) -> BoolArray:
+        """Mark the working set: free variables, members that nearly violate, the worst violators.
+
+        Free variables of a warm start are left out as long as they satisfy their conditions: near a
+        solution few do not, and the working matrix stays small.
+        """
+        inside = self._mark(self.working.members)[self.active]
+        free = self.rises & self.falls
+        chosen = inside & (free | (score > -KEEP_MARGIN * self.violation))
+        chosen |= free & (score > ENTRY_SHARE * self.tol)
+        others = np.flatnonzero((score > 0) & ~chosen & ~free)
+        n_added = max(self.first_sample // 2, int(ADDED_SHARE * np.count_nonzero(chosen)))
+        chosen[_largest(others, score, n_added)] = True
+        if self.intercept:
+            # The sum is held, so a variable changes only together with another: every new member
+            # needs partners.
+            n_partners = max(1, int(np.count_nonzero(chosen & ~inside)))
+            gradient, partners = self.gradient[self.active], np.flatnonzero(free)
+            chosen[_largest(partners, gradient, n_partners)] = True
+            chosen[_largest(partners, -gradient, n_partners)] = True
+        if np.count_nonzero(chosen) > self.working.max_members:
+            at = np.flatnonzero(chosen)
+            chosen[:] = False
+            chosen[self._most_violating(at)] = True
+        return self._mark(self.active[chosen])
+
+    def _most_violating(self, at: Index) -> Index:
+        """The most violating variables of either direction, so that the worst pair is among them."""
+        half = self.working.max_members // 2
+        gradient = self.gradient[self.active]
+        rising = _largest(at[self.rises[at]], -gradient, half)
+        falling = np.setdiff1d(at[self.falls[at]], rising)
+        return np.concatenate([rising, _largest(falling, gradient, half)])
+
+    def _optimise(self, members: Index, spare_moves: float, deadline: float) -> FloatArray:
+        """Coefficients of the members after a round on the working matrix."""
+        coef = self.coef[members]
+        tol = max(0.5 * self.tol, ROUND_SHARE * self.violation)
+        lower, upper, diag = self.lower[members], self.upper[members], self.diag[members]
+        gradient, is_known = self.gradient[members], np.ones(len(members), bool)
+        call_moves = max(1, CALL_ENTRIES // len(members))
+        spare_moves = min(spare_moves, ROUND_MOVES * len(members))
+        while True:
+            max_moves = int(min(call_moves, spare_moves))
+            n_moves, violation = optimise_pairs(
+                self.intercept, self.working.tiles, is_known, NO_SOURCE, diag, lower, upper, tol,
+                max_moves, gradient, coef,
+            )  # fmt: skip
+            self.n_iter += n_moves
+            spare_moves -= n_moves
+            is_late = time.perf_counter() + self.finish_seconds() > deadline
+            if n_moves < max_moves or violation < tol or spare_moves <= 0 or is_late:
+                return coef
+
+    def _rest(self, score: FloatArray) -> None:
+        """Shrink: make points inactive that are far from violating their conditions."""
+        everyone = self.sees_all and self.n_active == self.n
+        if everyone and self.rests_left > 0 and self.violation < REST_BELOW:
+            self.rests_left -= 1
+            stays = self._mark(self.working.members)[self.active]
+            stays |= score > -REST_MARGIN * self.violation
+            self.active = self.active[stays]
+            self.rested_coef = self.coef.copy()
+
+    def _update_gradient(self, members: Index, moved: Index, change: FloatArray) -> None:
+        """Add the effect of the changes, from the working matrix for members, else from tiles."""
+        gradient = self.gradient[members]
+        self.working.accumulate(moved, change, gradient)
+        self.gradient[members] = gradient
+        others = self.active[~self._mark(members)[self.active]]
+        self._add_products(others, members[moved], change)
+
+    def _add_products(self, rows: Index, cols: Index, coef: FloatArray) -> None:
+        """Add ``K[rows, cols] @ coef`` to the gradient of ``rows``; raise when time is up."""
+        gradient = self.gradient[rows]
+        step = max(GRADIENT_COLUMNS, GRADIENT_ENTRIES // max(len(rows), 1))
+        for at in range(0, len(cols), step):
+            began = time.perf_counter()
+            if began > self.give_up_at:
+                raise OutOfTimeError
+            part = cols[at : at + step]
+            self.gram.accumulate(rows, part, coef[at : at + step], gradient)
+            if len(rows) * len(part) > TIMED_VALUES:
+                self.value_seconds = (time.perf_counter() - began) / (len(rows) * len(part))
+        self.gradient[rows] = gradient
+
+    def _mark(self, index: Index) -> BoolArray:
+        mask = np.zeros(self.n, bool)
+        mask[index] = True
+        return mask
+
+
+def _finite_mean(low: float, high: float) -> float:
+    """Middle of an interval one end of which may be infinite."""
+    ends = [end for end in (low, high) if np.isfinite(end)]
+    return float(np.mean(ends)) if ends else 0.0
+
+
+def _largest(index: Index, value: FloatArray, count: int) -> Index:
+    """The ``count`` members of ``index`` with the largest values."""
+    if len(index) <= count:
+        return index
+    return index[np.argpartition(-value[index], count - 1)[:count]]
