@@ -28,7 +28,7 @@ from widemargin.divide import executors as clusters
 from widemargin.divide import kernel_kmeans as partition
 from widemargin.divide import levels as divide
 from widemargin.divide.dc_svc import _fit_slopes
-from widemargin.divide.levels import LevelRecord
+from widemargin.divide.records import LevelRecord
 from widemargin.files.divide_schema import _read_record
 from widemargin.kernels import RBF
 from widemargin.progress import LevelLine
@@ -346,7 +346,7 @@ def test_out_of_time_leaves_the_best_model_there_is(max_time):
     ("stop_level", "advice"), [(0, "allow more time for the optimum"), (1, "more time for level 1")]
 )
 def test_out_of_time_says_which_level_was_kept(moons, monkeypatch, stop_level, advice):
-    monkeypatch.setattr(divide._Fit, "is_late", lambda _: True)
+    monkeypatch.setattr(divide, "is_late", lambda _: True)
     message = f"model is that of level 2 of 16 clusters; .*{advice}"
     with pytest.warns(ConvergenceWarning, match=message):
         model = DCSVC(**{**EARLY, "stop_level": stop_level}, max_time=1000.0).fit(*moons)

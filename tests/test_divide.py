@@ -1,7 +1,10 @@
 """Divide and conquer: every level against the theorems it rests on."""
 
 import time
+from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
 
 import joblib
 import numpy as np
@@ -10,18 +13,19 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.reference import kernels as formulas
 from tests.reference import svm_dual as reference
-from widemargin import parallel
+from widemargin import deadline, parallel
 from widemargin.divide import executors as clusters
 from widemargin.divide import levels as divide
-from widemargin.divide.levels import Plan, solve_levels
+from widemargin.divide.levels import solve_levels
+from widemargin.divide.records import Plan
 from widemargin.exact.several_problems import Task
 from widemargin.exact.solution import Limits
 from widemargin.kernels import RBF, Poly
 from widemargin.memory import Buffers
 
 PLAN = Plan(
-    n_clusters=3, n_levels=2, stop_level=0, sample_size=80, adaptive=True, refine=True, n_jobs=1,
-    seed=0,
+    n_clusters=3, n_levels=2, stop_level=0, sample_size=80, adaptive=True, refine=True,
+    fit_intercept=False, n_jobs=1, seed=0,
 )  # fmt: skip
 KERNELS = {"rbf": RBF(1.0), "poly": Poly(0.5, 3, 1.0)}
 FORMULAS = {
@@ -41,7 +45,7 @@ def levels_of(X, y, kernel, *, C=2.0, intercept=False, plan=PLAN, tol=1e-5, call
     task = Task(np.arange(len(y)), y, np.full(len(y), C))
     return list(
         solve_levels(
-            kernel, kernel.prepare(X), [task], plan, intercept=intercept,
+            kernel, kernel.prepare(X), [task], replace(plan, fit_intercept=intercept),
             limits=Limits(tol=tol, **more), callback=callback,
         )
     )  # fmt: skip
@@ -169,9 +173,7 @@ def test_multiclass_tasks_share_partitions_and_miss_classes():
         tasks.append(Task(index, np.repeat([-1.0, 1.0], 30), np.full(60, 1.0)))
     kernel = RBF(0.1)
     plan = with_plan(n_levels=1, stop_level=1)
-    (level,) = solve_levels(
-        kernel, kernel.prepare(X), tasks, plan, intercept=False, limits=Limits(tol=1e-4)
-    )
+    (level,) = solve_levels(kernel, kernel.prepare(X), tasks, plan, limits=Limits(tol=1e-4))
     assert len(level.results) == 3
     for task, result in zip(tasks, level.results, strict=True):
         K = formulas.rbf(X[task.index], gamma=0.1)
@@ -188,27 +190,85 @@ def test_out_of_time():
     assert levels[0].results[0].stop_reason == "max_time"
 
 
-class LateClock:
-    """Tells the time, an hour late once it is told to."""
-
-    perf_counter = staticmethod(time.perf_counter)
-    offset = 0.0
-
-    def time(self):
-        return time.time() + self.offset
-
-    def skip_an_hour(self, state):
-        if state.n_done == state.n_clusters:
-            self.offset = 3600.0
+def shift(clock, seconds):
+    return lambda: clock() + seconds
 
 
 def test_no_level_begins_after_the_time_is_up(monkeypatch):
-    clock = LateClock()
-    monkeypatch.setattr(divide, "time", clock)
+    def skip_an_hour(state):
+        if state.n_done == state.n_clusters:
+            monkeypatch.setattr(deadline, "perf_counter", shift(time.perf_counter, 3600.0))
+
     X, y = draw()
-    levels = levels_of(X, y, RBF(1.0), max_time=1000.0, callback=clock.skip_an_hour)
+    levels = levels_of(X, y, RBF(1.0), max_time=1000.0, callback=skip_an_hour)
     assert [level.record.level for level in levels] == [2]
     assert levels[0].record.is_complete
+
+
+@pytest.mark.parametrize("jump", [-3600.0, 3600.0], ids=["back", "ahead"])
+def test_a_wall_clock_that_is_set_does_not_change_the_time_limit(jump, monkeypatch):
+    """A clock set back must not give solvers more time, and one set ahead must not end the fit."""
+    wall_clock, given, heard = time.time, [], []
+
+    def note(*args, limits, **options):
+        given.append(limits.max_time)
+        return solve_tasks(*args, limits=limits, **options)
+
+    def set_clock(state):
+        heard.append(state)
+        monkeypatch.setattr(time, "time", shift(wall_clock, jump))
+
+    solve_tasks = divide.solve_tasks
+    monkeypatch.setattr(divide, "solve_tasks", note)
+    monkeypatch.setattr(clusters, "solve_tasks", note)
+    X, y = draw()
+    levels = levels_of(X, y, RBF(1.0), max_time=1000.0, callback=set_clock)
+    assert [level.record.level for level in levels] == [2, 1, 0]
+    assert len(given) == sum(level.record.n_clusters for level in levels)
+    assert all(0.0 < seconds <= 1000.0 for seconds in given)
+    assert all(0.0 <= state.seconds < 1000.0 for state in heard)
+
+
+class OtherMachine:
+    """A Dask client whose worker runs jobs at once, on a clock that is an hour ahead."""
+
+    def __init__(self, monkeypatch):
+        self.monkeypatch, self.n_running, self.most_running = monkeypatch, 0, 0
+
+    def submit(self, solve, call, **options):
+        self.n_running += 1
+        self.most_running = max(self.most_running, self.n_running)
+        with self.monkeypatch.context() as patch:
+            for clock in ("perf_counter", "time"):
+                patch.setattr(time, clock, shift(getattr(time, clock), 3600.0))
+            patch.setattr(deadline, "perf_counter", time.perf_counter)
+            return SimpleNamespace(result=partial(self.finish, solve(call)))
+
+    def finish(self, results, timeout):
+        self.n_running -= 1
+        return results
+
+    def cancel(self, futures):
+        pass
+
+
+@pytest.mark.parametrize(("max_time", "most_running"), [(1000.0, 2), (None, 6)])
+def test_jobs_on_another_machine_have_the_seconds_left(max_time, most_running, monkeypatch):
+    pytest.importorskip("dask", reason="needs the extra 'dask'")
+    other = OtherMachine(monkeypatch)
+    backend = SimpleNamespace(
+        client=other, submit_kwargs={}, retrieval_context=nullcontext, wait_for_workers_timeout=0
+    )
+    X, y = draw()
+    task, kernel = Task(np.arange(len(y)), y, np.ones(len(y))), RBF(1.0)
+    job = clusters.Job(
+        kernel, kernel.prepare(X), [task], False, Limits(max_time=max_time),
+        deadline.start_deadline(max_time), 0,
+    )  # fmt: skip
+    answers = list(clusters._run_on_dask(iter([lambda: job] * 8), backend, 2, 10**8))
+    assert [results[0].stop_reason for results in answers] == ["converged"] * 8
+    # Jobs that have a time limit are not sent before a worker is free.
+    assert other.most_running == most_running
 
 
 @pytest.mark.parametrize("level", [0, 1])
@@ -305,8 +365,7 @@ def test_callback_counts_points_of_several_problems_once():
     kernel, heard = RBF(1.0), []
     levels = list(
         solve_levels(
-            kernel, kernel.prepare(X), tasks, PLAN, intercept=False, limits=Limits(),
-            callback=heard.append,
+            kernel, kernel.prepare(X), tasks, PLAN, limits=Limits(), callback=heard.append
         )
     )  # fmt: skip
     for level in levels:

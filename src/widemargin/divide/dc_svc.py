@@ -13,7 +13,8 @@ from widemargin.callbacks import LevelProgress
 from widemargin.deadline import share_time, time_left
 from widemargin.divide.cluster_models import ClusterParts, Committee, CommitteeModel, make_model
 from widemargin.divide.executors import count_local_threads
-from widemargin.divide.levels import Level, Plan, solve_levels
+from widemargin.divide.levels import solve_levels
+from widemargin.divide.records import Level, Plan, count_levels
 from widemargin.exact.classifier_base import STOP_REASONS, ExactKernelClassifier, expand_coefs
 from widemargin.exact.several_problems import Task, solve_tasks
 from widemargin.exact.solution import Limits, Result
@@ -23,8 +24,6 @@ from widemargin.problem import Problem, Subproblem
 from widemargin.progress import show_levels
 from widemargin.validation import check_choice, check_integer, draw_seed
 
-#: Levels whose clusters would hold fewer points on average are left out.
-MIN_POINTS = 50
 #: Training rows on which a committee learns how far to trust its members.
 CALIBRATION_ROWS = 1000
 NEWTON_STEPS = 30
@@ -255,8 +254,7 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         n_moves = np.zeros(len(tasks), int)
         with show_levels(self.verbose) as show:
             for level in solve_levels(
-                kernel, points, tasks, plan, intercept=self.fit_intercept,
-                limits=limits, callback=self._listener(show),
+                kernel, points, tasks, plan, limits=limits, callback=self._listener(show),
             ):  # fmt: skip
                 n_moves += [result.n_iter for result in level.results]
                 levels.append(level)
@@ -306,7 +304,8 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
 
     def _plan(self, n: int, is_warm: bool) -> Plan:
         whole_at_once = is_warm and self.stop_level == 0
-        n_levels = 0 if whole_at_once else self._count_levels(n)
+        counted = count_levels(n, self.n_clusters, self.n_levels)
+        n_levels = 0 if whole_at_once else max(counted, self.stop_level)
         return Plan(
             n_clusters=self.n_clusters,
             n_levels=n_levels,
@@ -314,19 +313,10 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
             sample_size=self.sample_size,
             adaptive=self.adaptive,
             refine=self.refine,
+            fit_intercept=self.fit_intercept,
             n_jobs=self.n_jobs,
             seed=draw_seed(self.random_state),
         )
-
-    def _count_levels(self, n: int) -> int:
-        """The lowest level whose clusters have points enough, but not above the one to stop at."""
-        deepest, n_points = 0, MIN_POINTS * self.n_clusters
-        while deepest < self.n_levels and n_points <= n:
-            # Clusters that do not become smaller never have too few.
-            if self.n_clusters == 1:
-                return self.n_levels
-            deepest, n_points = deepest + 1, n_points * self.n_clusters
-        return max(deepest, self.stop_level)
 
     def _listener(
         self, show: Callable[[LevelProgress], object] | None
