@@ -17,7 +17,8 @@ from widemargin import deadline, parallel
 from widemargin.divide import executors as clusters
 from widemargin.divide import levels as divide
 from widemargin.divide.levels import solve_levels
-from widemargin.divide.records import Plan
+from widemargin.divide.probe import PROBED_POINTS, is_easy, may_skip_levels, share_support
+from widemargin.divide.records import Plan, count_levels, find_support
 from widemargin.exact.several_problems import Task
 from widemargin.exact.solution import Limits
 from widemargin.kernels import RBF, Poly
@@ -194,6 +195,19 @@ def shift(clock, seconds):
     return lambda: clock() + seconds
 
 
+def note_seconds(monkeypatch):
+    """Return a list that gets the seconds that each call of the solver may take."""
+    given, solve_tasks = [], divide.solve_tasks
+
+    def note(*args, limits, **options):
+        given.append(limits.max_time)
+        return solve_tasks(*args, limits=limits, **options)
+
+    monkeypatch.setattr(divide, "solve_tasks", note)
+    monkeypatch.setattr(clusters, "solve_tasks", note)
+    return given
+
+
 def test_no_level_begins_after_the_time_is_up(monkeypatch):
     def skip_an_hour(state):
         if state.n_done == state.n_clusters:
@@ -208,19 +222,12 @@ def test_no_level_begins_after_the_time_is_up(monkeypatch):
 @pytest.mark.parametrize("jump", [-3600.0, 3600.0], ids=["back", "ahead"])
 def test_a_wall_clock_that_is_set_does_not_change_the_time_limit(jump, monkeypatch):
     """A clock set back must not give solvers more time, and one set ahead must not end the fit."""
-    wall_clock, given, heard = time.time, [], []
-
-    def note(*args, limits, **options):
-        given.append(limits.max_time)
-        return solve_tasks(*args, limits=limits, **options)
+    wall_clock, given, heard = time.time, note_seconds(monkeypatch), []
 
     def set_clock(state):
         heard.append(state)
         monkeypatch.setattr(time, "time", shift(wall_clock, jump))
 
-    solve_tasks = divide.solve_tasks
-    monkeypatch.setattr(divide, "solve_tasks", note)
-    monkeypatch.setattr(clusters, "solve_tasks", note)
     X, y = draw()
     levels = levels_of(X, y, RBF(1.0), max_time=1000.0, callback=set_clock)
     assert [level.record.level for level in levels] == [2, 1, 0]
@@ -255,7 +262,7 @@ class OtherMachine:
 @pytest.mark.parametrize(("max_time", "most_running"), [(1000.0, 2), (None, 6)])
 def test_jobs_on_another_machine_have_the_seconds_left(max_time, most_running, monkeypatch):
     pytest.importorskip("dask", reason="needs the extra 'dask'")
-    other = OtherMachine(monkeypatch)
+    other, given = OtherMachine(monkeypatch), note_seconds(monkeypatch)
     backend = SimpleNamespace(
         client=other, submit_kwargs={}, retrieval_context=nullcontext, wait_for_workers_timeout=0
     )
@@ -266,7 +273,8 @@ def test_jobs_on_another_machine_have_the_seconds_left(max_time, most_running, m
         deadline.start_deadline(max_time), 0,
     )  # fmt: skip
     answers = list(clusters._run_on_dask(iter([lambda: job] * 8), backend, 2, 10**8))
-    assert [results[0].stop_reason for results in answers] == ["converged"] * 8
+    assert len(answers) == len(given) == 8
+    assert all(g is None if max_time is None else 900.0 < g <= max_time for g in given)
     # Jobs that have a time limit are not sent before a worker is free.
     assert other.most_running == most_running
 
@@ -385,3 +393,48 @@ def test_answers_do_not_depend_on_the_number_of_jobs():
         for a, b in zip(alone, several, strict=True):
             assert_array_equal(a.clusters, b.clusters)
             assert_array_equal(a.results[0].coef, b.results[0].coef)
+
+
+@pytest.mark.parametrize(("noise", "expected"), [(0.0, True), (3.0, False)])
+def test_a_problem_is_easy_if_samples_have_few_support_vectors(noise, expected):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 3))
+    y = np.where(X[:, 0] + noise * rng.normal(size=3000) > 0, 1.0, -1.0)
+    task, kernel = Task(np.arange(3000), y, np.ones(3000)), RBF(0.5)
+    assert is_easy(kernel, kernel.prepare(X), [task], PLAN, None) is expected
+
+
+def test_the_share_of_support_vectors_is_a_mean_over_problems():
+    assert share_support([np.array([0.0, 1.0]), np.array([0.0, 0.0, 0.0, -2.0])]) == 0.375
+
+
+@pytest.mark.parametrize(
+    ("changes", "n", "expected"),
+    [
+        ({}, PROBED_POINTS, True), ({}, PROBED_POINTS - 1, False),
+        ({"stop_level": 1}, PROBED_POINTS, False), ({"n_levels": 0}, PROBED_POINTS, False),
+    ],
+)  # fmt: skip
+def test_levels_may_be_skipped_on_the_way_to_the_optimum_of_many_points(changes, n, expected):
+    assert may_skip_levels(with_plan(**changes), n) is expected
+
+
+@pytest.mark.parametrize(
+    ("n", "n_clusters", "n_levels", "expected"),
+    [
+        (199, 4, 4, 0),
+        (200, 4, 4, 1),
+        (3200, 4, 9, 3),
+        (3200, 4, 2, 2),
+        (50, 1, 3, 3),
+        (49, 1, 3, 0),
+    ],
+)
+def test_levels_have_clusters_of_fifty_points_on_average(n, n_clusters, n_levels, expected):
+    assert count_levels(n, n_clusters, n_levels) == expected
+
+
+def test_a_support_vector_of_any_problem_counts_once():
+    tasks = [Task(np.array(index), np.ones(3), np.ones(3)) for index in ([0, 2, 4], [2, 3, 4])]
+    coefs = [np.array([1.0, 0.0, -1.0]), np.array([0.0, 0.5, 0.5])]
+    assert_array_equal(find_support(tasks, coefs, 6), [0, 3, 4])

@@ -117,7 +117,7 @@ class _Clustered(ABC):
         """Support vectors of each cluster."""
         return split_by_group(self.parts.clusters, len(self.parts.intercept))
 
-    def _ask_cluster(self, c: int, queries: Points, rows: Index) -> NDArray[np.float64]:
+    def _decide_cluster(self, c: int, queries: Points, rows: Index) -> NDArray[np.float64]:
         """Values of the functions of one cluster at some queries."""
         out = np.tile(self.parts.intercept[c], (len(rows), 1))
         members = self._members[c]
@@ -171,7 +171,7 @@ class EarlyModel(_Clustered):
 
         def ask(first: int, last: int) -> None:
             for c in order[first:last]:
-                out[rows[c]] = self._ask_cluster(c, queries, rows[c])
+                out[rows[c]] = self._decide_cluster(c, queries, rows[c])
 
         workers.run(len(rows), ask, grain=1, one_by_one=True)
 
@@ -184,13 +184,15 @@ class CommitteeModel(_Clustered):
     a multiple of its decision value: far from its points it has nothing to say.
     """
 
-    def ask_all(self, queries: Points, rows: Index, workers: Workers) -> NDArray[np.float64]:
+    def decide_clusters(
+        self, queries: Points, rows: Index, workers: Workers
+    ) -> NDArray[np.float64]:
         """Decision values of every cluster, shape (n_clusters, n_rows, n_functions)."""
         votes = np.empty((len(self.parts.intercept), len(rows), len(self.parts.coef)))
 
         def ask(first: int, last: int) -> None:
             for c in range(first, last):
-                votes[c] = self._ask_cluster(c, queries, rows)
+                votes[c] = self._decide_cluster(c, queries, rows)
 
         workers.run(len(votes), ask, grain=1)
         return votes
@@ -201,7 +203,7 @@ class CommitteeModel(_Clustered):
         everyone = np.arange(len(queries))
         for start in range(0, len(queries), COMMITTEE_QUERIES):
             rows = everyone[start : start + COMMITTEE_QUERIES]
-            votes = self.ask_all(queries, rows, workers)
+            votes = self.decide_clusters(queries, rows, workers)
             out[rows] = committee.prior + np.einsum("cp,cip->ip", committee.slope, votes)
 
 

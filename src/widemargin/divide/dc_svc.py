@@ -1,4 +1,4 @@
-"""Divide and conquer: an exact kernel SVM with good models on the way."""
+"""The DC-SVM classifier for scikit-learn."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -6,34 +6,27 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin.callbacks import LevelProgress
-from widemargin.deadline import share_time, time_left
+from widemargin.deadline import time_left
 from widemargin.divide.cluster_models import ClusterParts, Committee, CommitteeModel, make_model
-from widemargin.divide.executors import count_local_threads
+from widemargin.divide.committee import calibrate
 from widemargin.divide.levels import solve_levels
+from widemargin.divide.probe import is_easy, may_skip_levels
 from widemargin.divide.records import Level, Plan, count_levels
-from widemargin.exact.classifier_base import STOP_REASONS, ExactKernelClassifier, expand_coefs
-from widemargin.exact.several_problems import Task, solve_tasks
-from widemargin.exact.solution import Limits, Result
-from widemargin.kernels import Kernel, Points, Precomputed
+from widemargin.exact.classifier_base import (
+    STOP_REASONS,
+    ExactKernelClassifier,
+    SupportSet,
+    collect_support,
+)
+from widemargin.exact.solution import FloatArray, Limits
+from widemargin.kernels import Index, Kernel, Precomputed
 from widemargin.parallel import open_workers
 from widemargin.problem import Problem, Subproblem
 from widemargin.progress import show_levels
 from widemargin.validation import check_choice, check_integer, draw_seed
-
-#: Training rows on which a committee learns how far to trust its members.
-CALIBRATION_ROWS = 1000
-NEWTON_STEPS = 30
-#: From so many points on, samples of so many rows of the largest few problems, solved roughly, tell
-#: whether to divide on the way to the optimum. Measured share of support vectors in a sample, and time
-#: without levels by that with: covtype 0.96, 4.5; a9a 0.43, 0.7; ijcnn1 0.25, 0.6; mnist 0.2, 0.3.
-PROBED_POINTS, PROBE_ROWS, PROBED_TASKS, PROBE_TOL = 10_000, 1000, 3, 0.1
-HARD_SHARE = 0.5
-#: The samples may take one part in so many of the time there is.
-PROBE_SHARE = 10
 
 
 class DCSVC(ExactKernelClassifier):
@@ -242,65 +235,41 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         kernel: Kernel,
         subproblems: list[Subproblem],
         deadline: float | None,
-    ) -> list[Result]:
+    ) -> list[Level]:
+        """Solve the levels; the results of the last one count the iterations of all levels."""
         points, tasks, budget = self._prepare(problem, kernel, subproblems)
         plan = self._plan(len(points), is_warm=any(task.start is not None for task in tasks))
-        if self._may_skip_levels(plan, len(points)) and self._is_easy(
-            kernel, points, tasks, plan, share_time(deadline, PROBE_SHARE)
+        if (
+            not self.keep_levels
+            and may_skip_levels(plan, len(points))
+            and is_easy(kernel, points, tasks, plan, deadline)
         ):
             plan = replace(plan, n_levels=0)
         limits = Limits(self.tol, self.max_iter, time_left(deadline), budget)
-        levels: list[Level] = []
-        n_moves = np.zeros(len(tasks), int)
         with show_levels(self.verbose) as show:
-            for level in solve_levels(
-                kernel, points, tasks, plan, limits=limits, callback=self._listener(show),
-            ):  # fmt: skip
-                n_moves += [result.n_iter for result in level.results]
-                levels.append(level)
+            levels = list(
+                solve_levels(
+                    kernel, points, tasks, plan, limits=limits, callback=self._listener(show)
+                )
+            )
         last = levels[-1]
-        ended_by = max((r.stop_reason for r in last.results), key=STOP_REASONS.index)
+        results, intercepts = last.results, last.intercepts
+        stop_reason = max((r.stop_reason for r in results), key=STOP_REASONS.index)
         if last.record.level > self.stop_level:
-            ended_by = "max_time"
+            stop_reason = "max_time"
         if last.partition is None:
+            left = replace(limits, max_time=time_left(deadline))
             results = [
-                self._polish(kernel, problem.X, points, task, result, limits)
-                for task, result in zip(tasks, last.results, strict=True)
+                self._polish(kernel, problem.X, points, task, result, left)
+                for task, result in zip(tasks, results, strict=True)
             ]
             intercepts = np.array([[result.intercept for result in results]])
-            levels[-1] = last = replace(last, results=results, intercepts=intercepts)
-        self._levels = levels
-        return [
-            replace(result, n_iter=int(n), stop_reason=ended_by)
-            for result, n in zip(last.results, n_moves, strict=True)
+        n_iter = np.sum([[r.n_iter for r in level.results] for level in levels], axis=0)
+        results = [
+            replace(result, n_iter=int(n), stop_reason=stop_reason)
+            for result, n in zip(results, n_iter, strict=True)
         ]
-
-    def _may_skip_levels(self, plan: Plan, n: int) -> bool:
-        """Whether the levels on the way are of no use but to reach the optimum."""
-        return self.stop_level == 0 < plan.n_levels and n >= PROBED_POINTS and not self.keep_levels
-
-    def _is_easy(
-        self,
-        kernel: Kernel,
-        points: Points,
-        tasks: list[Task],
-        plan: Plan,
-        deadline: float | None,
-    ) -> bool:
-        """Whether samples of the largest problems have few support vectors."""
-        rng = np.random.default_rng(plan.seed)
-        largest = sorted(tasks, key=lambda task: -len(task.index))[:PROBED_TASKS]
-        drawn = [rng.permutation(len(task.index))[:PROBE_ROWS] for task in largest]
-        samples = [
-            Task(task.index[at], task.y[at], task.upper[at])
-            for task, at in zip(largest, drawn, strict=True)
-        ]
-        with open_workers(count_local_threads(self.n_jobs)) as workers:
-            results = solve_tasks(
-                kernel, points, samples, workers, intercept=self.fit_intercept,
-                limits=Limits(tol=PROBE_TOL, max_time=time_left(deadline)), seed=plan.seed,
-            )  # fmt: skip
-        return bool(np.mean([np.mean(result.coef != 0) for result in results]) < HARD_SHARE)
+        return [*levels[:-1], replace(last, results=results, intercepts=intercepts)]
 
     def _plan(self, n: int, is_warm: bool) -> Plan:
         whole_at_once = is_warm and self.stop_level == 0
@@ -336,19 +305,26 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         problem: Problem,
         kernel: Kernel,
         subproblems: list[Subproblem],
-        results: list[Result],
+        levels: list[Level],
     ) -> None:
-        super()._keep(problem, kernel, subproblems, results)
-        levels = self._levels
-        del self._levels
+        """Set the fitted attributes from the levels that `_solve` returned."""
+        kept = levels if self.keep_levels else levels[-1:]
+        supports = [collect_support(problem, kernel, subproblems, lv.results) for lv in kept]
+        self._keep_results(problem, kernel, subproblems, levels[-1].results, supports[-1])
+        parts = [
+            describe_level(problem, kernel, level, support)
+            for level, support in zip(kept, supports, strict=True)
+        ]
+        if self.combine == "bcm":
+            parts = [self._add_committee(problem, subproblems, part) for part in parts]
         self.levels_ = [level.record for level in levels]
         self.level_ = self.levels_[-1].level
-        described = levels if self.keep_levels else levels[-1:]
-        parts = [self._describe(problem, kernel, subproblems, level) for level in described]
         self._parts = parts[-1]
         self.support_clusters_ = self._parts.clusters
         self.cluster_intercepts_ = self._parts.intercept
-        self._stages = [make_model(p, self.combine) for p in parts] if self.keep_levels else None
+        self._stages = (
+            [make_model(part, self.combine) for part in parts] if self.keep_levels else None
+        )
 
     def _advise_late(self) -> str:
         kept = self.levels_[-1]
@@ -367,69 +343,44 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         """Make the predictor from the fitted attributes."""
         self._model = make_model(self._parts, self.combine)
 
-    def _describe(
-        self, problem: Problem, kernel: Kernel, subproblems: list[Subproblem], level: Level
-    ) -> ClusterParts:
-        """What the models of a level are made of."""
-        rows, coef = expand_coefs(problem, subproblems, level.results)
-        given = isinstance(kernel, Precomputed)
-        partition, samples = level.partition, None
-        if partition is not None and given:
-            partition = partition.renumber(problem.kept)
-        elif partition is not None:
-            sampled, position = np.unique(partition.all_samples()), np.zeros(len(problem.kept), int)
-            position[sampled] = np.arange(len(sampled))
-            partition, samples = partition.renumber(position), problem.X[sampled]
-        parts = ClusterParts(
-            kernel=kernel,
-            vectors=None if given else problem.X[rows],
-            columns=problem.kept[rows],
-            clusters=level.clusters[rows],
-            coef=coef,
-            intercept=level.intercepts,
-            mean_intercept=np.array([result.intercept for result in level.results]),
-            partition=partition,
-            samples=samples,
-            committee=None,
-        )
-        if self.combine == "bcm" and partition is not None:
-            committee = self._calibrate(problem, subproblems, parts)
-            parts = replace(parts, committee=committee)
-        return parts
-
-    def _calibrate(
+    def _add_committee(
         self, problem: Problem, subproblems: list[Subproblem], parts: ClusterParts
-    ) -> Committee:
-        """Fit the curves that turn decision values of clusters into log-odds."""
-        prior = np.array([_log_odds(sub.y) for sub in subproblems])
-        committee = Committee(np.zeros(parts.intercept.shape), prior)
-        # A kernel matrix has lost the columns of rows without weight by now.
-        columns = np.searchsorted(problem.kept, parts.columns)
-        model = CommitteeModel(replace(parts, columns=columns, committee=committee))
-        rng = np.random.default_rng(draw_seed(self.random_state))
+    ) -> ClusterParts:
+        """Add the calibrated committee to the parts of a level that has clusters."""
+        if parts.partition is None:
+            return parts
+        # The precomputed matrix in `problem` has no columns for rows of weight zero.
+        model = CommitteeModel(replace(parts, columns=np.searchsorted(problem.kept, parts.columns)))
         with open_workers(self.n_jobs) as workers:
-            for p, sub in enumerate(subproblems):
-                size = min(CALIBRATION_ROWS, len(sub.y))
-                at = np.sort(rng.choice(len(sub.y), size, replace=False))
-                queries = model.prepare(problem.X[sub.index[at]])
-                votes = model.ask_all(queries, np.arange(size), workers)[:, :, p]
-                committee.slope[:, p] = _fit_slopes(votes, sub.y[at], prior[p])
-        return committee
+
+            def decide(rows: Index) -> FloatArray:
+                queries = model.prepare(problem.X[rows])
+                return model.decide_clusters(queries, np.arange(len(rows)), workers)
+
+            slope, prior = calibrate(subproblems, decide, draw_seed(self.random_state))
+        return replace(parts, committee=Committee(slope, prior))
 
 
-def _log_odds(y: NDArray[np.float64]) -> float:
-    positive = np.count_nonzero(y > 0)
-    return float(np.log(positive / (len(y) - positive)))
-
-
-def _fit_slopes(
-    votes: NDArray[np.float64], y: NDArray[np.float64], prior: float
-) -> NDArray[np.float64]:
-    """Slopes, one a row, of logistic curves through the prior; by Newton, with a small penalty."""
-    slopes = np.zeros(len(votes))
-    for _ in range(NEWTON_STEPS):
-        chance = expit(prior + slopes[:, None] * votes)
-        gradient = ((chance - (y > 0)) * votes).sum(axis=1) + slopes
-        curvature = (chance * (1.0 - chance) * votes**2).sum(axis=1) + 1.0
-        slopes -= np.clip(gradient / curvature, -1.0, 1.0)
-    return slopes
+def describe_level(
+    problem: Problem, kernel: Kernel, level: Level, support: SupportSet
+) -> ClusterParts:
+    """Collect the arrays from which the models of a level are made."""
+    partition, samples = level.partition, None
+    if partition is not None and isinstance(kernel, Precomputed):
+        partition = partition.renumber(problem.kept)
+    elif partition is not None:
+        sampled, position = np.unique(partition.all_samples()), np.zeros(len(problem.kept), int)
+        position[sampled] = np.arange(len(sampled))
+        partition, samples = partition.renumber(position), problem.X[sampled]
+    return ClusterParts(
+        kernel=kernel,
+        vectors=support.vectors,
+        columns=problem.kept[support.rows],
+        clusters=level.clusters[support.rows],
+        coef=support.coef,
+        intercept=level.intercepts,
+        mean_intercept=np.array([result.intercept for result in level.results]),
+        partition=partition,
+        samples=samples,
+        committee=None,
+    )
