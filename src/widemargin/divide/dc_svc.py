@@ -32,71 +32,73 @@ from widemargin.validation import check_choice, check_integer, draw_seed
 class DCSVC(ExactKernelClassifier):
     """Divide-and-conquer kernel support vector classifier (DC-SVM).
 
-    Divides the data into clusters by kernel k-means, solves each, and goes on with fewer and larger
-    clusters from the solutions found so far, until the whole problem is solved: the optimum of
-    `KernelSVC`. Stopped at an earlier level, it answers every query with the model of the query's
-    own cluster, which takes a fraction of the time to fit and to predict and is often as accurate.
+    Kernel k-means divides the data into clusters, and an SVM is trained on each. The next level has
+    fewer and larger clusters and starts from the solution of the level before. The last level is the
+    whole problem, so the result is the optimum that `KernelSVC` finds. If the fit stops at an earlier
+    level, the SVM of its own cluster predicts each query (early prediction). This takes a fraction of
+    the time to fit and to predict and is often as accurate.
 
     Parameters
     ----------
     C, kernel, gamma, degree, coef0, multi_class, class_weight, tol, memory, max_iter
         As in `KernelSVC`.
     fit_intercept : bool, default=False
-        Whether decision functions have a constant term. DC-SVM does without.
+        Whether decision functions have an intercept. The paper's have none.
     max_time : float or None, default=None
-        Seconds after which to stop at the last level that was finished; if there is none, at the
-        lowest as far as it got, which takes somewhat longer.
+        Seconds after which the fit stops. The model is the last complete level. If no level is
+        complete, the first level is kept as it is, which takes somewhat longer than ``max_time``.
     warm_start : bool, default=False
-        Begin a fit at the solution of the last one, if it had as many rows and the same classes:
-        the whole problem at once if ``stop_level`` is 0, else the lowest level.
+        Whether to start from the solution of the previous fit, if that had the same number of rows
+        and the same labels. Such a fit solves the whole problem without levels if ``stop_level`` is 0.
     n_clusters : int, default=4
-        Factor between the numbers of clusters of two levels: level l has ``n_clusters**l``.
+        Ratio of the numbers of clusters of two successive levels: level l has ``n_clusters**l``.
     n_levels : int, default=4
-        The lowest level. Levels with fewer than 50 points a cluster on average are left out. So are
-        all on the way to the optimum of many points if a sample has few support vectors, unless
-        ``keep_levels`` is true: then the whole problem is solved sooner at once.
+        The first level to solve, which has the most clusters. Levels with fewer than 50 points per
+        cluster on average are left out. On the way to the optimum of 10,000 points or more, the fit
+        first solves small samples; if these have few support vectors, it solves the whole problem
+        directly, which is then faster, unless ``keep_levels`` is True.
     stop_level : int, default=0
-        The level to stop at. 0 solves the whole problem.
+        The last level to solve. Level 0 is the whole problem.
     sample_size : int, default=1000
-        Points on which kernel k-means is run; fewer if ``memory`` has no room for their kernel
-        matrix.
+        Number of points on which kernel k-means runs. It is reduced if ``memory`` cannot hold their
+        kernel matrix.
     adaptive : bool, default=True
-        Sample them from the support vectors found so far.
+        Whether to sample these points from the support vectors of the previous level.
     refine : bool, default=True
-        Before the whole problem, solve that of all support vectors of level 1.
+        Whether to solve the problem of the support vectors of level 1 before the whole problem.
     combine : {"early", "naive", "bcm"}, default="early"
-        How the models of the clusters make one: each answers for its own cluster; they are added
-        up; or they vote with their log-odds (a Bayesian committee). No matter at level 0.
+        How the clusters of a level above 0 predict: the cluster of the query alone, the sum of all
+        clusters, or the sum of their calibrated log-odds (Bayesian committee machine).
     keep_levels : bool, default=False
-        Keep the model of every level for `staged_predict` and `staged_decision_function`.
+        Whether to keep the models of all levels for `staged_predict` and `staged_decision_function`.
     n_jobs : int or None, default=None
-        Clusters solved at a time, as `joblib` counts; None for what ``joblib.parallel_config`` says,
-        and all cores if it says nothing. The answer does not depend on it as long as ``memory``,
-        which jobs share, is ample; if not, it is as good but not the same to the last bit.
+        Number of clusters solved in parallel, as `joblib` counts. None stands for the setting of
+        ``joblib.parallel_config``, and for all cores without one. Jobs share ``memory``. If it is
+        ample, the result does not depend on ``n_jobs``; otherwise the last digits may.
     random_state : int, RandomState or None, default=0
-        Seeds the sampling of points.
+        Seed of the sampling of points.
     verbose : int, default=0
-        1 for a progress line, 2 for a line after every cluster.
+        1 prints a progress line, 2 prints a line after every cluster.
     callback : callable or None, default=None
-        Called after every cluster, and after every round of the whole problem, with a
-        `widemargin.callbacks.LevelProgress`. Raise an exception in it to abandon the fit.
+        Called with a `widemargin.callbacks.LevelProgress` after every cluster and after every round of
+        the whole problem. An exception that it raises ends the fit.
 
     Attributes
     ----------
     levels_ : list of LevelRecord
-        What happened at each level, from the lowest up: ``level``, ``n_clusters``,
+        Summary of each level in the order they were solved: ``level``, ``n_clusters``,
         ``largest_cluster``, ``n_support``, ``objective``, ``clustering_seconds``,
-        ``solving_seconds``, and ``is_complete``, false when even the lowest ran out of time.
+        ``solving_seconds``, and ``is_complete``, which is False if the first level ran out of time.
     level_ : int
         Level of the model.
     support_clusters_ : ndarray of shape (n_SV,)
         Cluster of each support vector.
     cluster_intercepts_ : ndarray of shape (n_clusters, n_problems)
-        Constants of the decision functions of each cluster.
+        Intercepts of each cluster.
     classes_, support_, support_vectors_, n_support_, dual_coef_, intercept_, objective_, \
 duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
-        As in `KernelSVC`. Above level 0 the objective and the gap are those of the clusters, added
-        up, and the intercept is their mean.
+        As in `KernelSVC`. Above level 0 the objective and the duality gap are sums over the clusters,
+        and the intercept is the mean over the clusters.
 
     References
     ----------
@@ -113,7 +115,7 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
     (2, True)
     """
 
-    # Those of the levels come on top: clusters, solutions glued together, jobs ahead.
+    # The base's variables, and those of the levels: clusters, concatenated solutions, queued jobs.
     _bytes_per_row = 300
 
     def __init__(
@@ -172,12 +174,12 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         self.callback = callback
 
     def staged_decision_function(self, X: Any) -> Iterator[NDArray[np.float64]]:
-        """Scores of every level's model, from the lowest up.
+        """Compute the decision function of every level, in the order they were solved.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            Data.
+            Samples.
 
         Yields
         ------
@@ -187,12 +189,12 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         yield from (self._scores(decisions) for decisions in self._staged_decisions(X))
 
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
-        """Labels by every level's model, from the lowest up.
+        """Predict class labels with every level, in the order they were solved.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            Data.
+            Samples.
 
         Yields
         ------
@@ -205,13 +207,13 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         check_is_fitted(self)
         if self._stages is None and self.keep_levels:
             raise ValueError(
-                "the models of the levels are not here: model files hold the last level only; fit "
+                "this model was loaded from a file, and model files hold the last level only; fit "
                 "again, or pickle the fitted model instead"
             )
         if self._stages is None:
             raise ValueError(
-                "keep_levels: only the last level was kept; fit with keep_levels=True to have the "
-                "answers of all levels"
+                "keep_levels: only the last level was kept; fit with keep_levels=True to predict with "
+                "all levels"
             )
         X = self._check_queries(X)
         yield from (self._ask(model, X) for model in self._stages)
@@ -226,7 +228,7 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         if self.stop_level > self.n_levels:
             raise ValueError(
                 f"stop_level: {self.stop_level} is below the lowest level, n_levels="
-                f"{self.n_levels}; give at most that"
+                f"{self.n_levels}; set stop_level to at most {self.n_levels}"
             )
 
     def _solve(
@@ -336,11 +338,11 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
             return f"the model is that of {which}; allow more time for {goal}"
         return (
             f"the model is that of {which}, which is the lowest and not finished; allow more time, "
-            "or more clusters that are solved sooner (n_clusters, n_levels)"
+            "or raise n_clusters or n_levels for smaller clusters"
         )
 
     def restore_model(self) -> None:
-        """Make the predictor from the fitted attributes."""
+        """Make the model that predicts from the fitted attributes."""
         self._model = make_model(self._parts, self.combine)
 
     def _add_committee(
