@@ -23,14 +23,17 @@ from sklearn.preprocessing import StandardScaler
 
 import widemargin
 from tests.reference import kernels as formulas
-from widemargin import DCSVC, KernelSVC
+from widemargin import DCSVC, KernelSVC, deadline
+from widemargin.divide import dc_svc
 from widemargin.divide import executors as clusters
 from widemargin.divide import kernel_kmeans as partition
 from widemargin.divide import levels as divide
-from widemargin.divide.dc_svc import _fit_slopes
-from widemargin.divide.levels import LevelRecord
+from widemargin.divide.committee import calibrate, fit_slopes, log_odds
+from widemargin.divide.records import LevelRecord
+from widemargin.exact import classifier_base
 from widemargin.files.divide_schema import _read_record
 from widemargin.kernels import RBF
+from widemargin.problem import Subproblem
 from widemargin.progress import LevelLine
 
 
@@ -142,7 +145,9 @@ def test_committee(moons, blobs, multi):
     assert model.score(X, y) > 0.8
     committee = model._parts.committee
     queries = model._model.prepare(X[:20])
-    votes = model._model.ask_all(queries, np.arange(20), widemargin.parallel.Workers(1, None))
+    votes = model._model.decide_clusters(
+        queries, np.arange(20), widemargin.parallel.Workers(1, None)
+    )
     # Tresp's rule: the members' log-odds less the prior's for all but one.
     odds = (committee.slope[:, None] * votes + committee.prior).sum(axis=0)
     expected = odds - (len(votes) - 1) * committee.prior
@@ -153,7 +158,7 @@ def test_slopes_of_the_committee_maximise_the_likelihood():
     rng = np.random.default_rng(0)
     votes = rng.normal(size=(3, 400)) * [[1.0], [0.1], [0.0]]
     y = np.where(2 * votes[0] + rng.logistic(size=400) > 0.5, 1.0, -1.0)
-    slopes = _fit_slopes(votes, y, -0.5)
+    slopes = fit_slopes(votes, y, -0.5)
 
     def loss(slope, row):
         return np.logaddexp(0, -y * (-0.5 + slope * votes[row])).sum() + 0.5 * slope**2
@@ -161,6 +166,53 @@ def test_slopes_of_the_committee_maximise_the_likelihood():
     for row, slope in enumerate(slopes):
         assert loss(slope, row) <= min(loss(slope + 1e-3, row), loss(slope - 1e-3, row))
     assert slopes[2] == 0
+
+
+def test_a_committee_is_calibrated_on_the_rows_of_each_problem():
+    rng = np.random.default_rng(0)
+    decisions = rng.normal(size=(2, 300, 2))
+    index = [np.arange(200), np.arange(100, 300)]
+    y = [np.where(rng.random(200) > 0.3, 1.0, -1.0) for _ in index]
+    subproblems = [Subproblem(rows, signs, 0, 1) for rows, signs in zip(index, y, strict=True)]
+    slope, prior = calibrate(subproblems, lambda rows: decisions[:, rows], seed=0)
+    assert_allclose(prior, [np.log(np.sum(s > 0) / np.sum(s < 0)) for s in y])
+    for p, (rows, signs) in enumerate(zip(index, y, strict=True)):
+        expected = fit_slopes(decisions[:, rows, p], signs, log_odds(signs))
+        assert_allclose(slope[:, p], expected)
+
+
+@pytest.mark.parametrize("keep_levels", [False, True])
+def test_support_vectors_are_collected_once_for_each_level(moons, keep_levels, monkeypatch):
+    collect, n_calls = dc_svc.collect_support, []
+
+    def count(*args):
+        n_calls.append(1)
+        return collect(*args)
+
+    for module in (dc_svc, classifier_base):
+        monkeypatch.setattr(module, "collect_support", count)
+    params = {**EARLY, "stop_level": 1, "keep_levels": keep_levels}
+    model = DCSVC(**params).fit(*moons)
+    assert len(n_calls) == (2 if keep_levels else 1)
+    assert model._parts.vectors is model.support_vectors_
+    assert model._parts.coef is model.dual_coef_
+
+
+def test_the_end_of_a_fit_has_the_time_that_the_levels_left(moons, monkeypatch):
+    polish, given = DCSVC._polish, []
+
+    def note(self, kernel, X, points, task, result, limits):
+        given.append(limits.max_time)
+        return polish(self, kernel, X, points, task, result, limits)
+
+    def skip_ten_minutes(state):
+        if state.level == 0:
+            monkeypatch.setattr(deadline, "perf_counter", lambda: time.perf_counter() + 600.0)
+
+    monkeypatch.setattr(DCSVC, "_polish", note)
+    DCSVC(**{**EARLY, "stop_level": 0}, max_time=1000.0, callback=skip_ten_minutes).fit(*moons)
+    assert len(given) == 1
+    assert 0.0 < given[0] <= 400.0
 
 
 @pytest.mark.parametrize("combine", ["early", "naive", "bcm"])
@@ -346,7 +398,7 @@ def test_out_of_time_leaves_the_best_model_there_is(max_time):
     ("stop_level", "advice"), [(0, "allow more time for the optimum"), (1, "more time for level 1")]
 )
 def test_out_of_time_says_which_level_was_kept(moons, monkeypatch, stop_level, advice):
-    monkeypatch.setattr(divide._Fit, "is_late", lambda _: True)
+    monkeypatch.setattr(divide, "is_late", lambda _: True)
     message = f"model is that of level 2 of 16 clusters; .*{advice}"
     with pytest.warns(ConvergenceWarning, match=message):
         model = DCSVC(**{**EARLY, "stop_level": stop_level}, max_time=1000.0).fit(*moons)
@@ -545,7 +597,7 @@ def test_no_warnings_on_an_ordinary_fit(moons):
 
 @pytest.mark.parametrize("noise", [0.0, 3.0], ids=["easy", "hard"])
 def test_easy_problems_are_not_divided_on_the_way_to_the_optimum(noise, monkeypatch):
-    monkeypatch.setattr("widemargin.divide.dc_svc.PROBED_POINTS", 1000)
+    monkeypatch.setattr("widemargin.divide.probe.PROBED_POINTS", 1000)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1200, 3))
     y = X[:, 0] + noise * rng.normal(size=1200) > 0

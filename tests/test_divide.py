@@ -1,7 +1,10 @@
 """Divide and conquer: every level against the theorems it rests on."""
 
 import time
+from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
 
 import joblib
 import numpy as np
@@ -10,18 +13,20 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.reference import kernels as formulas
 from tests.reference import svm_dual as reference
-from widemargin import parallel
+from widemargin import deadline, parallel
 from widemargin.divide import executors as clusters
 from widemargin.divide import levels as divide
-from widemargin.divide.levels import Plan, solve_levels
+from widemargin.divide.levels import solve_levels
+from widemargin.divide.probe import PROBED_POINTS, is_easy, may_skip_levels, share_support
+from widemargin.divide.records import Plan, count_levels, find_support
 from widemargin.exact.several_problems import Task
 from widemargin.exact.solution import Limits
 from widemargin.kernels import RBF, Poly
 from widemargin.memory import Buffers
 
 PLAN = Plan(
-    n_clusters=3, n_levels=2, stop_level=0, sample_size=80, adaptive=True, refine=True, n_jobs=1,
-    seed=0,
+    n_clusters=3, n_levels=2, stop_level=0, sample_size=80, adaptive=True, refine=True,
+    fit_intercept=False, n_jobs=1, seed=0,
 )  # fmt: skip
 KERNELS = {"rbf": RBF(1.0), "poly": Poly(0.5, 3, 1.0)}
 FORMULAS = {
@@ -41,7 +46,7 @@ def levels_of(X, y, kernel, *, C=2.0, intercept=False, plan=PLAN, tol=1e-5, call
     task = Task(np.arange(len(y)), y, np.full(len(y), C))
     return list(
         solve_levels(
-            kernel, kernel.prepare(X), [task], plan, intercept=intercept,
+            kernel, kernel.prepare(X), [task], replace(plan, fit_intercept=intercept),
             limits=Limits(tol=tol, **more), callback=callback,
         )
     )  # fmt: skip
@@ -169,9 +174,7 @@ def test_multiclass_tasks_share_partitions_and_miss_classes():
         tasks.append(Task(index, np.repeat([-1.0, 1.0], 30), np.full(60, 1.0)))
     kernel = RBF(0.1)
     plan = with_plan(n_levels=1, stop_level=1)
-    (level,) = solve_levels(
-        kernel, kernel.prepare(X), tasks, plan, intercept=False, limits=Limits(tol=1e-4)
-    )
+    (level,) = solve_levels(kernel, kernel.prepare(X), tasks, plan, limits=Limits(tol=1e-4))
     assert len(level.results) == 3
     for task, result in zip(tasks, level.results, strict=True):
         K = formulas.rbf(X[task.index], gamma=0.1)
@@ -188,27 +191,92 @@ def test_out_of_time():
     assert levels[0].results[0].stop_reason == "max_time"
 
 
-class LateClock:
-    """Tells the time, an hour late once it is told to."""
+def shift(clock, seconds):
+    return lambda: clock() + seconds
 
-    perf_counter = staticmethod(time.perf_counter)
-    offset = 0.0
 
-    def time(self):
-        return time.time() + self.offset
+def note_seconds(monkeypatch):
+    """Return a list that gets the seconds that each call of the solver may take."""
+    given, solve_tasks = [], divide.solve_tasks
 
-    def skip_an_hour(self, state):
-        if state.n_done == state.n_clusters:
-            self.offset = 3600.0
+    def note(*args, limits, **options):
+        given.append(limits.max_time)
+        return solve_tasks(*args, limits=limits, **options)
+
+    monkeypatch.setattr(divide, "solve_tasks", note)
+    monkeypatch.setattr(clusters, "solve_tasks", note)
+    return given
 
 
 def test_no_level_begins_after_the_time_is_up(monkeypatch):
-    clock = LateClock()
-    monkeypatch.setattr(divide, "time", clock)
+    def skip_an_hour(state):
+        if state.n_done == state.n_clusters:
+            monkeypatch.setattr(deadline, "perf_counter", shift(time.perf_counter, 3600.0))
+
     X, y = draw()
-    levels = levels_of(X, y, RBF(1.0), max_time=1000.0, callback=clock.skip_an_hour)
+    levels = levels_of(X, y, RBF(1.0), max_time=1000.0, callback=skip_an_hour)
     assert [level.record.level for level in levels] == [2]
     assert levels[0].record.is_complete
+
+
+@pytest.mark.parametrize("jump", [-3600.0, 3600.0], ids=["back", "ahead"])
+def test_a_wall_clock_that_is_set_does_not_change_the_time_limit(jump, monkeypatch):
+    """A clock set back must not give solvers more time, and one set ahead must not end the fit."""
+    wall_clock, given, heard = time.time, note_seconds(monkeypatch), []
+
+    def set_clock(state):
+        heard.append(state)
+        monkeypatch.setattr(time, "time", shift(wall_clock, jump))
+
+    X, y = draw()
+    levels = levels_of(X, y, RBF(1.0), max_time=1000.0, callback=set_clock)
+    assert [level.record.level for level in levels] == [2, 1, 0]
+    assert len(given) == sum(level.record.n_clusters for level in levels)
+    assert all(0.0 < seconds <= 1000.0 for seconds in given)
+    assert all(0.0 <= state.seconds < 1000.0 for state in heard)
+
+
+class OtherMachine:
+    """A Dask client whose worker runs jobs at once, on a clock that is an hour ahead."""
+
+    def __init__(self, monkeypatch):
+        self.monkeypatch, self.n_running, self.most_running = monkeypatch, 0, 0
+
+    def submit(self, solve, call, **options):
+        self.n_running += 1
+        self.most_running = max(self.most_running, self.n_running)
+        with self.monkeypatch.context() as patch:
+            for clock in ("perf_counter", "time"):
+                patch.setattr(time, clock, shift(getattr(time, clock), 3600.0))
+            patch.setattr(deadline, "perf_counter", time.perf_counter)
+            return SimpleNamespace(result=partial(self.finish, solve(call)))
+
+    def finish(self, results, timeout):
+        self.n_running -= 1
+        return results
+
+    def cancel(self, futures):
+        pass
+
+
+@pytest.mark.parametrize(("max_time", "most_running"), [(1000.0, 2), (None, 6)])
+def test_jobs_on_another_machine_have_the_seconds_left(max_time, most_running, monkeypatch):
+    pytest.importorskip("dask", reason="needs the extra 'dask'")
+    other, given = OtherMachine(monkeypatch), note_seconds(monkeypatch)
+    backend = SimpleNamespace(
+        client=other, submit_kwargs={}, retrieval_context=nullcontext, wait_for_workers_timeout=0
+    )
+    X, y = draw()
+    task, kernel = Task(np.arange(len(y)), y, np.ones(len(y))), RBF(1.0)
+    job = clusters.Job(
+        kernel, kernel.prepare(X), [task], False, Limits(max_time=max_time),
+        deadline.start_deadline(max_time), 0,
+    )  # fmt: skip
+    answers = list(clusters._run_on_dask(iter([lambda: job] * 8), backend, 2, 10**8))
+    assert len(answers) == len(given) == 8
+    assert all(g is None if max_time is None else 900.0 < g <= max_time for g in given)
+    # Jobs that have a time limit are not sent before a worker is free.
+    assert other.most_running == most_running
 
 
 @pytest.mark.parametrize("level", [0, 1])
@@ -305,8 +373,7 @@ def test_callback_counts_points_of_several_problems_once():
     kernel, heard = RBF(1.0), []
     levels = list(
         solve_levels(
-            kernel, kernel.prepare(X), tasks, PLAN, intercept=False, limits=Limits(),
-            callback=heard.append,
+            kernel, kernel.prepare(X), tasks, PLAN, limits=Limits(), callback=heard.append
         )
     )  # fmt: skip
     for level in levels:
@@ -326,3 +393,48 @@ def test_answers_do_not_depend_on_the_number_of_jobs():
         for a, b in zip(alone, several, strict=True):
             assert_array_equal(a.clusters, b.clusters)
             assert_array_equal(a.results[0].coef, b.results[0].coef)
+
+
+@pytest.mark.parametrize(("noise", "expected"), [(0.0, True), (3.0, False)])
+def test_a_problem_is_easy_if_samples_have_few_support_vectors(noise, expected):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 3))
+    y = np.where(X[:, 0] + noise * rng.normal(size=3000) > 0, 1.0, -1.0)
+    task, kernel = Task(np.arange(3000), y, np.ones(3000)), RBF(0.5)
+    assert is_easy(kernel, kernel.prepare(X), [task], PLAN, None) is expected
+
+
+def test_the_share_of_support_vectors_is_a_mean_over_problems():
+    assert share_support([np.array([0.0, 1.0]), np.array([0.0, 0.0, 0.0, -2.0])]) == 0.375
+
+
+@pytest.mark.parametrize(
+    ("changes", "n", "expected"),
+    [
+        ({}, PROBED_POINTS, True), ({}, PROBED_POINTS - 1, False),
+        ({"stop_level": 1}, PROBED_POINTS, False), ({"n_levels": 0}, PROBED_POINTS, False),
+    ],
+)  # fmt: skip
+def test_levels_may_be_skipped_on_the_way_to_the_optimum_of_many_points(changes, n, expected):
+    assert may_skip_levels(with_plan(**changes), n) is expected
+
+
+@pytest.mark.parametrize(
+    ("n", "n_clusters", "n_levels", "expected"),
+    [
+        (199, 4, 4, 0),
+        (200, 4, 4, 1),
+        (3200, 4, 9, 3),
+        (3200, 4, 2, 2),
+        (50, 1, 3, 3),
+        (49, 1, 3, 0),
+    ],
+)
+def test_levels_have_clusters_of_fifty_points_on_average(n, n_clusters, n_levels, expected):
+    assert count_levels(n, n_clusters, n_levels) == expected
+
+
+def test_a_support_vector_of_any_problem_counts_once():
+    tasks = [Task(np.array(index), np.ones(3), np.ones(3)) for index in ([0, 2, 4], [2, 3, 4])]
+    coefs = [np.array([1.0, 0.0, -1.0]), np.array([0.0, 0.5, 0.5])]
+    assert_array_equal(find_support(tasks, coefs, 6), [0, 3, 4])

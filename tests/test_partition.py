@@ -13,6 +13,7 @@ from tests.counting import CountingKernel
 from tests.reference import kernels as formulas
 from widemargin.divide.kernel_kmeans import (
     MERGED_SHARE,
+    Sampling,
     divide_points,
     kernel_kmeans,
     merge_groups,
@@ -32,10 +33,8 @@ def divide(
 ):
     points = kernel.prepare(X)
     candidates = np.arange(len(X)) if candidates is None else candidates
-    return points, *divide_points(
-        kernel, points, n_clusters, candidates, sample_size, np.random.default_rng(seed), workers,
-        max_bytes,
-    )  # fmt: skip
+    sampling = Sampling(candidates, sample_size, max_bytes, np.random.default_rng(seed))
+    return points, *divide_points(kernel, points, n_clusters, sampling, workers)
 
 
 def distances_to_means(K_query, K_sample, groups, on_sphere=False):

@@ -1,4 +1,8 @@
-"""Models that are made of one kernel expansion per cluster."""
+"""Models of a level of DC-SVM, which has one kernel expansion for each cluster.
+
+Three models combine the clusters (DC-SVM Section 4 and Table 1): the sum of all (Eq. 10), early
+prediction by the cluster of the query (Eq. 11), and a Bayesian committee (Tresp, 2000).
+"""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -14,20 +18,20 @@ from widemargin.exact.expansion import Expansion, block_rows, require_finite, re
 from widemargin.kernels import Index, Kernel, Points, Precomputed
 from widemargin.parallel import Workers, open_workers
 
-#: Queries for which a committee holds the votes of all its members at a time.
+#: Queries for which a committee holds the decision values of all clusters at a time.
 COMMITTEE_QUERIES = 1024
 
 
 @dataclass(frozen=True)
 class Committee:
-    """How far each cluster of a `CommitteeModel` is trusted.
+    """Calibration of a `CommitteeModel`; see `widemargin.divide.committee`.
 
     Attributes
     ----------
     slope : ndarray of shape (n_clusters, n_functions)
-        Log-odds of a cluster are ``prior + slope * f``.
+        The log-odds of a cluster with decision value f are ``prior + slope * f``.
     prior : ndarray of shape (n_functions,)
-        Log-odds in the training data.
+        Log-odds of the positive class in the training data.
     """
 
     slope: NDArray[np.float64]
@@ -36,7 +40,7 @@ class Committee:
 
 @dataclass(frozen=True)
 class ClusterParts:
-    """Everything that the models of one level are made of.
+    """Arrays from which the models of one level are made.
 
     Attributes
     ----------
@@ -45,22 +49,22 @@ class ClusterParts:
     vectors : ndarray or csr_matrix of shape (n_vectors, n_features), or None
         Support vectors; None for a precomputed kernel.
     columns : ndarray of shape (n_vectors,)
-        Training row of each support vector, its column in a precomputed kernel.
+        Training row of each support vector, which is its column in a precomputed kernel matrix.
     clusters : ndarray of shape (n_vectors,)
         Cluster of each support vector.
     coef : ndarray of shape (n_functions, n_vectors)
         Signed dual coefficients.
     intercept : ndarray of shape (n_clusters, n_functions)
-        Constants of each cluster.
+        Intercepts of each cluster.
     mean_intercept : ndarray of shape (n_functions,)
-        Constants for the sum of all clusters.
+        Intercepts of the sum of all clusters.
     partition : Partition or None
-        How to find the cluster of a query; None if there is one only, the whole problem. Its sampled
-        points are numbered by their row in ``samples``, or by their column in a precomputed kernel.
+        Finds the cluster of a query; None for the whole problem. Its sampled points are rows of
+        ``samples``, or columns of a precomputed kernel matrix.
     samples : ndarray or csr_matrix of shape (m, n_features), or None
         The sampled points of the partition; None for a precomputed kernel.
     committee : Committee or None
-        For a committee only.
+        Calibration, for a committee only.
     """
 
     kernel: Kernel
@@ -75,13 +79,14 @@ class ClusterParts:
     committee: Committee | None
 
 
-class _Clustered(ABC):
-    """Decision functions of clusters on one set of support vectors.
+class _ClusterModel(ABC):
+    """Base of the models that evaluate clusters separately.
 
-    ``f_cp(x) = sum_{i in c} coef[p, i] k(vectors[i], x) + intercept[c, p]`` for cluster c.
+    The decision function p of cluster c is
+    ``f_cp(x) = sum_{i in c} coef[p, i] k(vectors[i], x) + intercept[c, p]``.
     """
 
-    #: Position of the first support vector among the prepared points.
+    #: Position of the first support vector in `_points`.
     _first_vector = 0
 
     def __init__(self, parts: ClusterParts) -> None:
@@ -94,7 +99,7 @@ class _Clustered(ABC):
         return isinstance(self.kernel, Precomputed)
 
     def decide(self, X: Any, *, max_bytes: int, n_jobs: int | None) -> NDArray[np.float64]:
-        """Values of all functions at the rows of ``X``, shape (n, n_functions)."""
+        """Return the decision values at the rows of ``X``, of shape (n, n_functions)."""
         out = np.empty((X.shape[0], len(self.parts.coef)))
         step = block_rows(X.shape[1], max_bytes)
         with open_workers(n_jobs) as workers:
@@ -105,7 +110,7 @@ class _Clustered(ABC):
         return out
 
     def prepare(self, X: Any) -> Points:
-        """Queries in the form the kernel wants them."""
+        """Prepare queries for the kernel."""
         return self.kernel.prepare(X, like=None if self.is_given else self._points)
 
     @cached_property
@@ -117,8 +122,8 @@ class _Clustered(ABC):
         """Support vectors of each cluster."""
         return split_by_group(self.parts.clusters, len(self.parts.intercept))
 
-    def _ask_cluster(self, c: int, queries: Points, rows: Index) -> NDArray[np.float64]:
-        """Values of the functions of one cluster at some queries."""
+    def _decide_cluster(self, c: int, queries: Points, rows: Index) -> NDArray[np.float64]:
+        """Return the decision values of one cluster at some queries: a term of DC-SVM Eq. 11."""
         out = np.tile(self.parts.intercept[c], (len(rows), 1))
         members = self._members[c]
         if len(members) and len(rows):
@@ -133,13 +138,15 @@ class _Clustered(ABC):
         return out
 
     @abstractmethod
-    def _decide_block(
-        self, queries: Points, out: NDArray[np.float64], workers: Workers
-    ) -> None: ...
+    def _decide_block(self, queries: Points, out: NDArray[np.float64], workers: Workers) -> None:
+        """Write the decision values at prepared queries to ``out``."""
 
 
-class EarlyModel(_Clustered):
-    """Every query is answered by its own cluster: DC-SVM's early prediction, Eq. 11."""
+class EarlyModel(_ClusterModel):
+    """Early prediction (DC-SVM Eq. 11): the cluster of a query decides alone.
+
+    This is the decision function of DC-SVM Lemma 1, whose kernel is zero between clusters.
+    """
 
     def __init__(self, parts: ClusterParts) -> None:
         super().__init__(parts)
@@ -156,7 +163,7 @@ class EarlyModel(_Clustered):
         return self.kernel.narrow(self.kernel.prepare(self.parts.samples, like=self._points))
 
     def find_clusters(self, queries: Points, workers: Workers) -> NDArray[np.int32]:
-        """Cluster of every query."""
+        """Return the cluster of every query: the one with the nearest centre, pi(x) in Eq. 11."""
         samples = queries if self.is_given else self._samples
         assert self.parts.partition is not None
         return self.parts.partition.assign(
@@ -169,45 +176,59 @@ class EarlyModel(_Clustered):
         work = [len(mine) * len(theirs) for mine, theirs in zip(rows, self._members, strict=True)]
         order = np.argsort(work)[::-1]
 
-        def ask(first: int, last: int) -> None:
+        def decide(first: int, last: int) -> None:
             for c in order[first:last]:
-                out[rows[c]] = self._ask_cluster(c, queries, rows[c])
+                # DC-SVM Eq. 11: only support vectors of the cluster V_pi(x) count.
+                out[rows[c]] = self._decide_cluster(c, queries, rows[c])
 
-        workers.run(len(rows), ask, grain=1, one_by_one=True)
+        workers.run(len(rows), decide, grain=1, one_by_one=True)
 
 
-class CommitteeModel(_Clustered):
-    """All clusters vote with their log-odds: the Bayesian committee of Tresp (2000).
+class CommitteeModel(_ClusterModel):
+    """Bayesian committee machine (Tresp, 2000): the log-odds of all clusters are combined.
 
-    If clusters held independent data, the log-odds of a class given all of them would be the sum of
-    their log-odds, less the prior's for all but one. A cluster's log-odds are those of the prior plus
-    a multiple of its decision value: far from its points it has nothing to say.
+    If the clusters were independent data, the log-odds of the positive class given K clusters would
+    be the sum of their log-odds minus K - 1 times the prior log-odds. Here the log-odds of a cluster
+    are ``prior + slope * f``, so the sum is ``prior + sum_c slope_c f_c(x)``. Far from the points of
+    a cluster, f is zero and its log-odds are the prior.
     """
 
-    def ask_all(self, queries: Points, rows: Index, workers: Workers) -> NDArray[np.float64]:
-        """Decision values of every cluster, shape (n_clusters, n_rows, n_functions)."""
-        votes = np.empty((len(self.parts.intercept), len(rows), len(self.parts.coef)))
+    def decide_clusters(
+        self, queries: Points, rows: Index, workers: Workers
+    ) -> NDArray[np.float64]:
+        """Return the decision values of all clusters, of shape (n_clusters, n_rows, n_functions)."""
+        values = np.empty((len(self.parts.intercept), len(rows), len(self.parts.coef)))
 
-        def ask(first: int, last: int) -> None:
+        def decide(first: int, last: int) -> None:
             for c in range(first, last):
-                votes[c] = self._ask_cluster(c, queries, rows)
+                values[c] = self._decide_cluster(c, queries, rows)
 
-        workers.run(len(votes), ask, grain=1)
-        return votes
+        workers.run(len(values), decide, grain=1)
+        return values
 
     def _decide_block(self, queries: Points, out: NDArray[np.float64], workers: Workers) -> None:
         committee = self.parts.committee
         assert committee is not None
-        everyone = np.arange(len(queries))
+        all_rows = np.arange(len(queries))
         for start in range(0, len(queries), COMMITTEE_QUERIES):
-            rows = everyone[start : start + COMMITTEE_QUERIES]
-            votes = self.ask_all(queries, rows, workers)
-            out[rows] = committee.prior + np.einsum("cp,cip->ip", committee.slope, votes)
+            rows = all_rows[start : start + COMMITTEE_QUERIES]
+            values = self.decide_clusters(queries, rows, workers)
+            out[rows] = committee.prior + np.einsum("cp,cip->ip", committee.slope, values)
 
 
 def make_model(parts: ClusterParts, combine: str) -> Expansion | EarlyModel | CommitteeModel:
-    """The predictor: clusters on their own (``"early"``), added up, or as a committee."""
+    """Make the model that combines the clusters of a level.
+
+    Parameters
+    ----------
+    parts : ClusterParts
+        The level.
+    combine : {"early", "naive", "bcm"}
+        Early prediction, the sum of all clusters, or a Bayesian committee. The whole problem is one
+        kernel expansion in each case.
+    """
     if parts.partition is None or combine == "naive":
+        # DC-SVM Eq. 10: the sum over the support vectors of all clusters.
         return Expansion(
             parts.kernel, parts.vectors, parts.columns, parts.coef, parts.mean_intercept
         )

@@ -1,4 +1,4 @@
-"""Divide and conquer: an exact kernel SVM with good models on the way."""
+"""The DC-SVM classifier for scikit-learn."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -6,105 +6,99 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin.callbacks import LevelProgress
-from widemargin.deadline import share_time, time_left
+from widemargin.deadline import time_left
 from widemargin.divide.cluster_models import ClusterParts, Committee, CommitteeModel, make_model
-from widemargin.divide.executors import count_local_threads
-from widemargin.divide.levels import Level, Plan, solve_levels
-from widemargin.exact.classifier_base import STOP_REASONS, ExactKernelClassifier, expand_coefs
-from widemargin.exact.several_problems import Task, solve_tasks
-from widemargin.exact.solution import Limits, Result
-from widemargin.kernels import Kernel, Points, Precomputed
+from widemargin.divide.committee import calibrate
+from widemargin.divide.levels import solve_levels
+from widemargin.divide.probe import is_easy, may_skip_levels
+from widemargin.divide.records import Level, Plan, count_levels
+from widemargin.exact.classifier_base import (
+    STOP_REASONS,
+    ExactKernelClassifier,
+    SupportSet,
+    collect_support,
+)
+from widemargin.exact.solution import FloatArray, Limits
+from widemargin.kernels import Index, Kernel, Precomputed
 from widemargin.parallel import open_workers
 from widemargin.problem import Problem, Subproblem
 from widemargin.progress import show_levels
 from widemargin.validation import check_choice, check_integer, draw_seed
 
-#: Levels whose clusters would hold fewer points on average are left out.
-MIN_POINTS = 50
-#: Training rows on which a committee learns how far to trust its members.
-CALIBRATION_ROWS = 1000
-NEWTON_STEPS = 30
-#: From so many points on, samples of so many rows of the largest few problems, solved roughly, tell
-#: whether to divide on the way to the optimum. Measured share of support vectors in a sample, and time
-#: without levels by that with: covtype 0.96, 4.5; a9a 0.43, 0.7; ijcnn1 0.25, 0.6; mnist 0.2, 0.3.
-PROBED_POINTS, PROBE_ROWS, PROBED_TASKS, PROBE_TOL = 10_000, 1000, 3, 0.1
-HARD_SHARE = 0.5
-#: The samples may take one part in so many of the time there is.
-PROBE_SHARE = 10
-
 
 class DCSVC(ExactKernelClassifier):
     """Divide-and-conquer kernel support vector classifier (DC-SVM).
 
-    Divides the data into clusters by kernel k-means, solves each, and goes on with fewer and larger
-    clusters from the solutions found so far, until the whole problem is solved: the optimum of
-    `KernelSVC`. Stopped at an earlier level, it answers every query with the model of the query's
-    own cluster, which takes a fraction of the time to fit and to predict and is often as accurate.
+    Kernel k-means divides the data into clusters, and an SVM is trained on each. The next level has
+    fewer and larger clusters and starts from the solution of the level before. The last level is the
+    whole problem, so the result is the optimum that `KernelSVC` finds. If the fit stops at an earlier
+    level, the SVM of its own cluster predicts each query (early prediction). This takes a fraction of
+    the time to fit and to predict and is often as accurate.
 
     Parameters
     ----------
     C, kernel, gamma, degree, coef0, multi_class, class_weight, tol, memory, max_iter
         As in `KernelSVC`.
     fit_intercept : bool, default=False
-        Whether decision functions have a constant term. DC-SVM does without.
+        Whether decision functions have an intercept. The paper's have none.
     max_time : float or None, default=None
-        Seconds after which to stop at the last level that was finished; if there is none, at the
-        lowest as far as it got, which takes somewhat longer.
+        Seconds after which the fit stops. The model is the last complete level. If no level is
+        complete, the first level is kept as it is, which takes somewhat longer than ``max_time``.
     warm_start : bool, default=False
-        Begin a fit at the solution of the last one, if it had as many rows and the same classes:
-        the whole problem at once if ``stop_level`` is 0, else the lowest level.
+        Whether to start from the solution of the previous fit, if that had the same number of rows
+        and the same labels. Such a fit solves the whole problem without levels if ``stop_level`` is 0.
     n_clusters : int, default=4
-        Factor between the numbers of clusters of two levels: level l has ``n_clusters**l``.
+        Ratio of the numbers of clusters of two successive levels: level l has ``n_clusters**l``.
     n_levels : int, default=4
-        The lowest level. Levels with fewer than 50 points a cluster on average are left out. So are
-        all on the way to the optimum of many points if a sample has few support vectors, unless
-        ``keep_levels`` is true: then the whole problem is solved sooner at once.
+        The first level to solve, which has the most clusters. Levels with fewer than 50 points per
+        cluster on average are left out. On the way to the optimum of 10,000 points or more, the fit
+        first solves small samples; if these have few support vectors, it solves the whole problem
+        directly, which is then faster, unless ``keep_levels`` is True.
     stop_level : int, default=0
-        The level to stop at. 0 solves the whole problem.
+        The last level to solve. Level 0 is the whole problem.
     sample_size : int, default=1000
-        Points on which kernel k-means is run; fewer if ``memory`` has no room for their kernel
-        matrix.
+        Number of points on which kernel k-means runs. It is reduced if ``memory`` cannot hold their
+        kernel matrix.
     adaptive : bool, default=True
-        Sample them from the support vectors found so far.
+        Whether to sample these points from the support vectors of the previous level.
     refine : bool, default=True
-        Before the whole problem, solve that of all support vectors of level 1.
+        Whether to solve the problem of the support vectors of level 1 before the whole problem.
     combine : {"early", "naive", "bcm"}, default="early"
-        How the models of the clusters make one: each answers for its own cluster; they are added
-        up; or they vote with their log-odds (a Bayesian committee). No matter at level 0.
+        How the clusters of a level above 0 predict: the cluster of the query alone, the sum of all
+        clusters, or the sum of their calibrated log-odds (Bayesian committee machine).
     keep_levels : bool, default=False
-        Keep the model of every level for `staged_predict` and `staged_decision_function`.
+        Whether to keep the models of all levels for `staged_predict` and `staged_decision_function`.
     n_jobs : int or None, default=None
-        Clusters solved at a time, as `joblib` counts; None for what ``joblib.parallel_config`` says,
-        and all cores if it says nothing. The answer does not depend on it as long as ``memory``,
-        which jobs share, is ample; if not, it is as good but not the same to the last bit.
+        Number of clusters solved in parallel, as `joblib` counts. None stands for the setting of
+        ``joblib.parallel_config``, and for all cores without one. Jobs share ``memory``. If it is
+        ample, the result does not depend on ``n_jobs``; otherwise the last digits may.
     random_state : int, RandomState or None, default=0
-        Seeds the sampling of points.
+        Seed of the sampling of points.
     verbose : int, default=0
-        1 for a progress line, 2 for a line after every cluster.
+        1 prints a progress line, 2 prints a line after every cluster.
     callback : callable or None, default=None
-        Called after every cluster, and after every round of the whole problem, with a
-        `widemargin.callbacks.LevelProgress`. Raise an exception in it to abandon the fit.
+        Called with a `widemargin.callbacks.LevelProgress` after every cluster and after every round of
+        the whole problem. An exception that it raises ends the fit.
 
     Attributes
     ----------
     levels_ : list of LevelRecord
-        What happened at each level, from the lowest up: ``level``, ``n_clusters``,
+        Summary of each level in the order they were solved: ``level``, ``n_clusters``,
         ``largest_cluster``, ``n_support``, ``objective``, ``clustering_seconds``,
-        ``solving_seconds``, and ``is_complete``, false when even the lowest ran out of time.
+        ``solving_seconds``, and ``is_complete``, which is False if the first level ran out of time.
     level_ : int
         Level of the model.
     support_clusters_ : ndarray of shape (n_SV,)
         Cluster of each support vector.
     cluster_intercepts_ : ndarray of shape (n_clusters, n_problems)
-        Constants of the decision functions of each cluster.
+        Intercepts of each cluster.
     classes_, support_, support_vectors_, n_support_, dual_coef_, intercept_, objective_, \
 duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
-        As in `KernelSVC`. Above level 0 the objective and the gap are those of the clusters, added
-        up, and the intercept is their mean.
+        As in `KernelSVC`. Above level 0 the objective and the duality gap are sums over the clusters,
+        and the intercept is the mean over the clusters.
 
     References
     ----------
@@ -121,7 +115,7 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
     (2, True)
     """
 
-    # Those of the levels come on top: clusters, solutions glued together, jobs ahead.
+    # The base's variables, and those of the levels: clusters, concatenated solutions, queued jobs.
     _bytes_per_row = 300
 
     def __init__(
@@ -180,12 +174,12 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         self.callback = callback
 
     def staged_decision_function(self, X: Any) -> Iterator[NDArray[np.float64]]:
-        """Scores of every level's model, from the lowest up.
+        """Compute the decision function of every level, in the order they were solved.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            Data.
+            Samples.
 
         Yields
         ------
@@ -195,12 +189,12 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         yield from (self._scores(decisions) for decisions in self._staged_decisions(X))
 
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
-        """Labels by every level's model, from the lowest up.
+        """Predict class labels with every level, in the order they were solved.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            Data.
+            Samples.
 
         Yields
         ------
@@ -213,13 +207,13 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         check_is_fitted(self)
         if self._stages is None and self.keep_levels:
             raise ValueError(
-                "the models of the levels are not here: model files hold the last level only; fit "
+                "this model was loaded from a file, and model files hold the last level only; fit "
                 "again, or pickle the fitted model instead"
             )
         if self._stages is None:
             raise ValueError(
-                "keep_levels: only the last level was kept; fit with keep_levels=True to have the "
-                "answers of all levels"
+                "keep_levels: only the last level was kept; fit with keep_levels=True to predict with "
+                "all levels"
             )
         X = self._check_queries(X)
         yield from (self._ask(model, X) for model in self._stages)
@@ -234,7 +228,7 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         if self.stop_level > self.n_levels:
             raise ValueError(
                 f"stop_level: {self.stop_level} is below the lowest level, n_levels="
-                f"{self.n_levels}; give at most that"
+                f"{self.n_levels}; set stop_level to at most {self.n_levels}"
             )
 
     def _solve(
@@ -243,70 +237,46 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         kernel: Kernel,
         subproblems: list[Subproblem],
         deadline: float | None,
-    ) -> list[Result]:
+    ) -> list[Level]:
+        """Solve the levels; the results of the last one count the iterations of all levels."""
         points, tasks, budget = self._prepare(problem, kernel, subproblems)
         plan = self._plan(len(points), is_warm=any(task.start is not None for task in tasks))
-        if self._may_skip_levels(plan, len(points)) and self._is_easy(
-            kernel, points, tasks, plan, share_time(deadline, PROBE_SHARE)
+        if (
+            not self.keep_levels
+            and may_skip_levels(plan, len(points))
+            and is_easy(kernel, points, tasks, plan, deadline)
         ):
             plan = replace(plan, n_levels=0)
         limits = Limits(self.tol, self.max_iter, time_left(deadline), budget)
-        levels: list[Level] = []
-        n_moves = np.zeros(len(tasks), int)
         with show_levels(self.verbose) as show:
-            for level in solve_levels(
-                kernel, points, tasks, plan, intercept=self.fit_intercept,
-                limits=limits, callback=self._listener(show),
-            ):  # fmt: skip
-                n_moves += [result.n_iter for result in level.results]
-                levels.append(level)
+            levels = list(
+                solve_levels(
+                    kernel, points, tasks, plan, limits=limits, callback=self._listener(show)
+                )
+            )
         last = levels[-1]
-        ended_by = max((r.stop_reason for r in last.results), key=STOP_REASONS.index)
+        results, intercepts = last.results, last.intercepts
+        stop_reason = max((r.stop_reason for r in results), key=STOP_REASONS.index)
         if last.record.level > self.stop_level:
-            ended_by = "max_time"
+            stop_reason = "max_time"
         if last.partition is None:
+            left = replace(limits, max_time=time_left(deadline))
             results = [
-                self._polish(kernel, problem.X, points, task, result, limits)
-                for task, result in zip(tasks, last.results, strict=True)
+                self._polish(kernel, problem.X, points, task, result, left)
+                for task, result in zip(tasks, results, strict=True)
             ]
             intercepts = np.array([[result.intercept for result in results]])
-            levels[-1] = last = replace(last, results=results, intercepts=intercepts)
-        self._levels = levels
-        return [
-            replace(result, n_iter=int(n), stop_reason=ended_by)
-            for result, n in zip(last.results, n_moves, strict=True)
+        n_iter = np.sum([[r.n_iter for r in level.results] for level in levels], axis=0)
+        results = [
+            replace(result, n_iter=int(n), stop_reason=stop_reason)
+            for result, n in zip(results, n_iter, strict=True)
         ]
-
-    def _may_skip_levels(self, plan: Plan, n: int) -> bool:
-        """Whether the levels on the way are of no use but to reach the optimum."""
-        return self.stop_level == 0 < plan.n_levels and n >= PROBED_POINTS and not self.keep_levels
-
-    def _is_easy(
-        self,
-        kernel: Kernel,
-        points: Points,
-        tasks: list[Task],
-        plan: Plan,
-        deadline: float | None,
-    ) -> bool:
-        """Whether samples of the largest problems have few support vectors."""
-        rng = np.random.default_rng(plan.seed)
-        largest = sorted(tasks, key=lambda task: -len(task.index))[:PROBED_TASKS]
-        drawn = [rng.permutation(len(task.index))[:PROBE_ROWS] for task in largest]
-        samples = [
-            Task(task.index[at], task.y[at], task.upper[at])
-            for task, at in zip(largest, drawn, strict=True)
-        ]
-        with open_workers(count_local_threads(self.n_jobs)) as workers:
-            results = solve_tasks(
-                kernel, points, samples, workers, intercept=self.fit_intercept,
-                limits=Limits(tol=PROBE_TOL, max_time=time_left(deadline)), seed=plan.seed,
-            )  # fmt: skip
-        return bool(np.mean([np.mean(result.coef != 0) for result in results]) < HARD_SHARE)
+        return [*levels[:-1], replace(last, results=results, intercepts=intercepts)]
 
     def _plan(self, n: int, is_warm: bool) -> Plan:
         whole_at_once = is_warm and self.stop_level == 0
-        n_levels = 0 if whole_at_once else self._count_levels(n)
+        counted = count_levels(n, self.n_clusters, self.n_levels)
+        n_levels = 0 if whole_at_once else max(counted, self.stop_level)
         return Plan(
             n_clusters=self.n_clusters,
             n_levels=n_levels,
@@ -314,19 +284,10 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
             sample_size=self.sample_size,
             adaptive=self.adaptive,
             refine=self.refine,
+            fit_intercept=self.fit_intercept,
             n_jobs=self.n_jobs,
             seed=draw_seed(self.random_state),
         )
-
-    def _count_levels(self, n: int) -> int:
-        """The lowest level whose clusters have points enough, but not above the one to stop at."""
-        deepest, n_points = 0, MIN_POINTS * self.n_clusters
-        while deepest < self.n_levels and n_points <= n:
-            # Clusters that do not become smaller never have too few.
-            if self.n_clusters == 1:
-                return self.n_levels
-            deepest, n_points = deepest + 1, n_points * self.n_clusters
-        return max(deepest, self.stop_level)
 
     def _listener(
         self, show: Callable[[LevelProgress], object] | None
@@ -346,19 +307,26 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         problem: Problem,
         kernel: Kernel,
         subproblems: list[Subproblem],
-        results: list[Result],
+        levels: list[Level],
     ) -> None:
-        super()._keep(problem, kernel, subproblems, results)
-        levels = self._levels
-        del self._levels
+        """Set the fitted attributes from the levels that `_solve` returned."""
+        kept = levels if self.keep_levels else levels[-1:]
+        supports = [collect_support(problem, kernel, subproblems, lv.results) for lv in kept]
+        self._keep_results(problem, kernel, subproblems, levels[-1].results, supports[-1])
+        parts = [
+            describe_level(problem, kernel, level, support)
+            for level, support in zip(kept, supports, strict=True)
+        ]
+        if self.combine == "bcm":
+            parts = [self._add_committee(problem, subproblems, part) for part in parts]
         self.levels_ = [level.record for level in levels]
         self.level_ = self.levels_[-1].level
-        described = levels if self.keep_levels else levels[-1:]
-        parts = [self._describe(problem, kernel, subproblems, level) for level in described]
         self._parts = parts[-1]
         self.support_clusters_ = self._parts.clusters
         self.cluster_intercepts_ = self._parts.intercept
-        self._stages = [make_model(p, self.combine) for p in parts] if self.keep_levels else None
+        self._stages = (
+            [make_model(part, self.combine) for part in parts] if self.keep_levels else None
+        )
 
     def _advise_late(self) -> str:
         kept = self.levels_[-1]
@@ -370,76 +338,51 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
             return f"the model is that of {which}; allow more time for {goal}"
         return (
             f"the model is that of {which}, which is the lowest and not finished; allow more time, "
-            "or more clusters that are solved sooner (n_clusters, n_levels)"
+            "or raise n_clusters or n_levels for smaller clusters"
         )
 
     def restore_model(self) -> None:
-        """Make the predictor from the fitted attributes."""
+        """Make the model that predicts from the fitted attributes."""
         self._model = make_model(self._parts, self.combine)
 
-    def _describe(
-        self, problem: Problem, kernel: Kernel, subproblems: list[Subproblem], level: Level
-    ) -> ClusterParts:
-        """What the models of a level are made of."""
-        rows, coef = expand_coefs(problem, subproblems, level.results)
-        given = isinstance(kernel, Precomputed)
-        partition, samples = level.partition, None
-        if partition is not None and given:
-            partition = partition.renumber(problem.kept)
-        elif partition is not None:
-            sampled, position = np.unique(partition.all_samples()), np.zeros(len(problem.kept), int)
-            position[sampled] = np.arange(len(sampled))
-            partition, samples = partition.renumber(position), problem.X[sampled]
-        parts = ClusterParts(
-            kernel=kernel,
-            vectors=None if given else problem.X[rows],
-            columns=problem.kept[rows],
-            clusters=level.clusters[rows],
-            coef=coef,
-            intercept=level.intercepts,
-            mean_intercept=np.array([result.intercept for result in level.results]),
-            partition=partition,
-            samples=samples,
-            committee=None,
-        )
-        if self.combine == "bcm" and partition is not None:
-            committee = self._calibrate(problem, subproblems, parts)
-            parts = replace(parts, committee=committee)
-        return parts
-
-    def _calibrate(
+    def _add_committee(
         self, problem: Problem, subproblems: list[Subproblem], parts: ClusterParts
-    ) -> Committee:
-        """Fit the curves that turn decision values of clusters into log-odds."""
-        prior = np.array([_log_odds(sub.y) for sub in subproblems])
-        committee = Committee(np.zeros(parts.intercept.shape), prior)
-        # A kernel matrix has lost the columns of rows without weight by now.
-        columns = np.searchsorted(problem.kept, parts.columns)
-        model = CommitteeModel(replace(parts, columns=columns, committee=committee))
-        rng = np.random.default_rng(draw_seed(self.random_state))
+    ) -> ClusterParts:
+        """Add the calibrated committee to the parts of a level that has clusters."""
+        if parts.partition is None:
+            return parts
+        # The precomputed matrix in `problem` has no columns for rows of weight zero.
+        model = CommitteeModel(replace(parts, columns=np.searchsorted(problem.kept, parts.columns)))
         with open_workers(self.n_jobs) as workers:
-            for p, sub in enumerate(subproblems):
-                size = min(CALIBRATION_ROWS, len(sub.y))
-                at = np.sort(rng.choice(len(sub.y), size, replace=False))
-                queries = model.prepare(problem.X[sub.index[at]])
-                votes = model.ask_all(queries, np.arange(size), workers)[:, :, p]
-                committee.slope[:, p] = _fit_slopes(votes, sub.y[at], prior[p])
-        return committee
+
+            def decide(rows: Index) -> FloatArray:
+                queries = model.prepare(problem.X[rows])
+                return model.decide_clusters(queries, np.arange(len(rows)), workers)
+
+            slope, prior = calibrate(subproblems, decide, draw_seed(self.random_state))
+        return replace(parts, committee=Committee(slope, prior))
 
 
-def _log_odds(y: NDArray[np.float64]) -> float:
-    positive = np.count_nonzero(y > 0)
-    return float(np.log(positive / (len(y) - positive)))
-
-
-def _fit_slopes(
-    votes: NDArray[np.float64], y: NDArray[np.float64], prior: float
-) -> NDArray[np.float64]:
-    """Slopes, one a row, of logistic curves through the prior; by Newton, with a small penalty."""
-    slopes = np.zeros(len(votes))
-    for _ in range(NEWTON_STEPS):
-        chance = expit(prior + slopes[:, None] * votes)
-        gradient = ((chance - (y > 0)) * votes).sum(axis=1) + slopes
-        curvature = (chance * (1.0 - chance) * votes**2).sum(axis=1) + 1.0
-        slopes -= np.clip(gradient / curvature, -1.0, 1.0)
-    return slopes
+def describe_level(
+    problem: Problem, kernel: Kernel, level: Level, support: SupportSet
+) -> ClusterParts:
+    """Collect the arrays from which the models of a level are made."""
+    partition, samples = level.partition, None
+    if partition is not None and isinstance(kernel, Precomputed):
+        partition = partition.renumber(problem.kept)
+    elif partition is not None:
+        sampled, position = np.unique(partition.all_samples()), np.zeros(len(problem.kept), int)
+        position[sampled] = np.arange(len(sampled))
+        partition, samples = partition.renumber(position), problem.X[sampled]
+    return ClusterParts(
+        kernel=kernel,
+        vectors=support.vectors,
+        columns=problem.kept[support.rows],
+        clusters=level.clusters[support.rows],
+        coef=support.coef,
+        intercept=level.intercepts,
+        mean_intercept=np.array([result.intercept for result in level.results]),
+        partition=partition,
+        samples=samples,
+        committee=None,
+    )

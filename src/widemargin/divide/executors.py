@@ -1,8 +1,11 @@
-"""Clusters solved one by one or side by side: in threads, in processes, or on other machines."""
+"""Solve the clusters of a level in turn or in parallel: in threads, processes, or on Dask workers.
+
+Deadlines are by `widemargin.deadline`, whose clock is the same for all processes of a machine but not
+for two machines. A job that may go to another machine carries the seconds left instead.
+"""
 
 import os
 import pickle
-import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,25 +17,37 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
-from joblib.parallel import SequentialBackend, ThreadingBackend, get_active_backend
+from joblib.parallel import (
+    LokyBackend,
+    MultiprocessingBackend,
+    SequentialBackend,
+    ThreadingBackend,
+    get_active_backend,
+)
 
 from widemargin.callbacks import Progress
+from widemargin.deadline import is_late, seconds_left, start_deadline
 from widemargin.exact.several_problems import SolveInterruptedError, Task, solve_tasks
 from widemargin.exact.solution import FloatArray, Limits, Result
 from widemargin.kernels import Index, Kernel, Points
 from widemargin.memory import Buffers
 from widemargin.parallel import count_threads, open_workers, single_blas
 
-#: Jobs submitted ahead for each worker: enough that none waits, few because those for other processes
-#: hold copies of their data.
+#: Jobs submitted ahead for each worker: enough to keep workers busy, and few because every job holds a
+#: copy of its points.
 AHEAD = 3
-#: Seconds that a Dask cluster may be without workers, which may be starting again; and between looks.
+#: Seconds that a Dask cluster may be without workers, which may be restarting, and seconds between two
+#: checks for workers.
 NO_WORKER_SECONDS, LOOK_SECONDS = 60.0, 10.0
 
 
 @dataclass(frozen=True)
 class Job:
-    """One cluster, with all that is needed to solve it elsewhere."""
+    """The binary problems of one cluster with their points.
+
+    ``deadline`` is by `widemargin.deadline`. If it is None, ``limits.max_time`` counts from the start
+    of the job.
+    """
 
     kernel: Kernel
     points: Points
@@ -42,33 +57,43 @@ class Job:
     deadline: float | None
     seed: int
 
+    def for_another_machine(self) -> "Job":
+        """Return the job with the seconds left now instead of the deadline by this machine's clock."""
+        return replace(self, limits=limit_time(self.limits, self.deadline), deadline=None)
 
-#: Makes a job, where and when it is needed: a job holds a copy of its data.
+
+#: Function that makes a job when the job is sent, because a job holds a copy of its data.
 Maker = Callable[[], Job]
 
 
 def run_jobs(
     jobs: Iterator[Maker], sizes: Index, n_jobs: int | None, cache_bytes: int, buffers: Buffers
 ) -> Iterator[list[Result]]:
-    """Results in the order of the jobs; several at a time if that pays.
+    """Solve the clusters of a level, in parallel if there are enough of them.
 
     Parameters
     ----------
     jobs : iterator of Maker
         One for each cluster.
     sizes : ndarray
-        Points of each cluster.
+        Number of points in each cluster.
     n_jobs : int or None
-        Jobs at a time; None for what joblib is configured to, and all cores if it is not.
+        Number of jobs at a time. None stands for joblib's configuration, and for all cores if joblib
+        is not configured.
     cache_bytes : int
-        Memory for all jobs that run at a time.
+        Memory that the jobs that run at the same time share.
     buffers : Buffers
-        For jobs that run one after another.
+        Memory used again by jobs that run in turn.
+
+    Yields
+    ------
+    results : list of Result
+        One for each binary problem of the cluster, in the order of the jobs.
     """
     backend, _ = get_active_backend(prefer="threads")
     n_workers = _count_workers(n_jobs)
     in_threads = isinstance(backend, ThreadingBackend)
-    # Threads that would wait for the largest cluster share its work instead.
+    # If one cluster has most of the work, all threads solve it together instead of waiting for it.
     work = np.square(sizes, dtype=np.float64)
     is_uneven = in_threads and work.max() > work.sum() / n_workers
     n_threads = count_local_threads(n_jobs)
@@ -82,16 +107,18 @@ def run_jobs(
     elif type(backend).__name__ == "DaskDistributedBackend":
         yield from _run_on_dask(jobs, backend, n_workers, share)
     else:
-        # Not all backends can give results before the last one is there.
-        at_once = "generator" if backend.supports_return_generator else "list"
-        parallel = Parallel(n_jobs=n_workers, return_as=at_once)
-        yield from parallel(delayed(solve_job)(make_job(), share, 1) for make_job in jobs)
+        # Some backends return no result before the last job has ended.
+        return_as = "generator" if backend.supports_return_generator else "list"
+        is_local = isinstance(backend, LokyBackend | MultiprocessingBackend)
+        made = (make_job() if is_local else make_job().for_another_machine() for make_job in jobs)
+        parallel = Parallel(n_jobs=n_workers, return_as=return_as)
+        yield from parallel(delayed(solve_job)(job, share, 1) for job in made)
 
 
 def _run_in_threads(
     jobs: Iterator[Maker], n_threads: int, cache_bytes: int
 ) -> Iterator[list[Result]]:
-    """Results in the order of the jobs. Each thread keeps its buffers, unlike one of joblib's."""
+    """Solve clusters in threads that keep their buffers, which joblib's threads do not."""
     spare: SimpleQueue[Buffers] = SimpleQueue()
     stop = Event()
 
@@ -118,7 +145,7 @@ def _run_in_threads(
             while running:
                 yield running.popleft().result()
         finally:
-            # After an error or Ctrl-C: the pool waits for what its threads have begun.
+            # After an error or Ctrl-C the pool waits for its threads, so their jobs must end early.
             stop.set()
             for future in running:
                 future.cancel()
@@ -127,12 +154,12 @@ def _run_in_threads(
 def _run_on_dask(
     jobs: Iterator[Maker], backend: Any, n_workers: int, cache_bytes: int
 ) -> Iterator[list[Result]]:
-    """Results in the order of the jobs, from the Dask client of one of joblib's backends.
+    """Solve clusters on the Dask client of joblib's backend.
 
-    Not through joblib: it does not hear of a job that ends by an error outside of the job's own code,
-    such as a worker that died or a module that workers do not have, and would wait for ever.
+    The jobs bypass joblib, because joblib waits for ever if a job fails outside the job's own code,
+    for example if a worker dies or cannot import a module.
     """
-    # Whoever has such a backend has these.
+    # These packages are installed wherever joblib has this backend.
     import cloudpickle
     import dask
 
@@ -141,17 +168,22 @@ def _run_on_dask(
 
     client, running = backend.client, deque[Any]()
     options = {"pure": False} | backend.submit_kwargs
-    # Within a task of Dask's, as in a grid search on the cluster, waiting must not take up a worker.
+    # A fit inside a Dask task, as in a grid search, must not occupy a worker while it waits.
     with backend.retrieval_context():
         try:
             for make_job in jobs:
-                call = cloudpickle.dumps(partial(solve_job, make_job(), cache_bytes, 1))
-                # A job travels with its data, so that another worker can take it up.
-                with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
-                    # Read in the task: a message that a worker cannot read takes the worker down.
-                    running.append(client.submit(solve_cluster, call, **options))
-                if len(running) == AHEAD * n_workers:
+                job = make_job()
+                # The seconds left are right only if the job starts as soon as it is sent.
+                most = n_workers * (AHEAD if job.deadline is None else 1)
+                while len(running) >= most:
                     yield _await_result(running.popleft(), backend)
+                job = job.for_another_machine()
+                call = cloudpickle.dumps(partial(solve_job, job, cache_bytes, 1))
+                # A job contains its data, so that Dask can move it to another worker.
+                with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
+                    # The task unpickles the job, because a worker dies of a message that it cannot
+                    # unpickle.
+                    running.append(client.submit(solve_cluster, call, **options))
             while running:
                 yield _await_result(running.popleft(), backend)
         finally:
@@ -159,19 +191,20 @@ def _run_on_dask(
 
 
 def _await_result(future: Any, backend: Any) -> list[Result]:
-    """What a job on Dask found; an error when there is nobody left to solve it."""
+    """Return the results of a job on Dask; raise an error if the cluster has no workers left."""
     patience = max(backend.wait_for_workers_timeout or 0.0, NO_WORKER_SECONDS)
-    last_seen = time.monotonic()
+    give_up_at = start_deadline(patience)
     while True:
-        # Also what is done may have to be done again, if its worker leaves before it is fetched.
+        # A finished job runs again if its worker leaves before the result is fetched, so the cluster
+        # needs workers here in any case.
         try:
             return future.result(timeout=LOOK_SECONDS)
         except TimeoutError:
             if future.status == "error":
                 raise
         if backend.client.ncores():
-            last_seen = time.monotonic()
-        elif time.monotonic() - last_seen > patience:
+            give_up_at = start_deadline(patience)
+        elif is_late(give_up_at):
             raise RuntimeError(
                 f"the Dask cluster has had no worker for {patience:g} s: all have died or were "
                 "closed; look at their logs"
@@ -179,9 +212,10 @@ def _await_result(future: Any, backend: Any) -> list[Result]:
 
 
 def _count_workers(n_jobs: int | None) -> int:
-    """Jobs at a time: as joblib is configured, else as many as threads.
+    """Return the number of jobs at a time: joblib's if it is configured, else one per thread.
 
-    Within a job of joblib's other jobs have the cores, but for those that ``OMP_NUM_THREADS`` names.
+    Inside a job of joblib it is one, because other jobs use the other cores, unless
+    ``OMP_NUM_THREADS`` is set.
     """
     backend, configured = get_active_backend()
     if n_jobs is not None or configured is not None:
@@ -191,7 +225,10 @@ def _count_workers(n_jobs: int | None) -> int:
 
 
 def count_local_threads(n_jobs: int | None) -> int:
-    """Threads for what this process does alone: those of the jobs, if jobs are threads."""
+    """Return the number of threads for work inside this process, such as clustering.
+
+    It is the number of jobs if jobs are threads.
+    """
     backend, _ = get_active_backend(prefer="threads")
     is_local = isinstance(backend, ThreadingBackend | SequentialBackend)
     return _count_workers(n_jobs) if is_local else count_threads(n_jobs)
@@ -204,7 +241,26 @@ def solve_job(
     buffers: Buffers | None = None,
     callback: Callable[[int, Progress], object] | None = None,
 ) -> list[Result]:
-    """Solutions of the binary problems of one cluster; runs in any thread, process or machine."""
+    """Solve the binary problems of one cluster (DC-SVM Algorithm 1, line 11).
+
+    Parameters
+    ----------
+    job : Job
+        The cluster.
+    cache_bytes : int
+        Memory for kernel values.
+    n_threads : int
+        Number of threads.
+    buffers : Buffers, optional
+        Memory of an earlier job to use again.
+    callback : callable, optional
+        Called after every round of the solver; see `solve_tasks`.
+
+    Returns
+    -------
+    results : list of Result
+        One for each binary problem, without gradients.
+    """
     open_tasks = [task for task in job.tasks if _is_open(task.y, job.intercept)]
     solved: Iterator[Result] = iter(())
     if open_tasks:
@@ -231,12 +287,12 @@ def solve_job(
 
 
 def _is_open(y: FloatArray, intercept: bool) -> bool:
-    """Whether a problem needs solving: not without points, nor one class with an intercept."""
+    """Return False for a problem without points, or with one class and an intercept."""
     return bool(len(y) > 0 and not (intercept and np.all(y == y[0])))
 
 
 def _known_result(y: FloatArray) -> Result:
-    """Solution of a problem that is not open: no support vectors, the only class everywhere."""
+    """Return the solution of a problem that is not open: no support vectors, a constant decision."""
     return Result(
         coef=np.zeros(len(y)),
         gradient=np.empty(0),
@@ -250,7 +306,7 @@ def _known_result(y: FloatArray) -> Result:
 
 
 def limit_time(limits: Limits, deadline: float | None) -> Limits:
-    """Limits with the time that is left."""
+    """Return the limits with the seconds left until the deadline as ``max_time``."""
     if deadline is None:
         return limits
-    return replace(limits, max_time=max(deadline - time.time(), 0.0))
+    return replace(limits, max_time=seconds_left(deadline))

@@ -1,8 +1,12 @@
-"""Two-step kernel k-means: clusters of a few sampled points, then the nearest for every point.
+"""Two-step kernel k-means: cluster some sampled points, then assign every point to a cluster.
 
-K-means alone makes clusters of very different sizes, and cuts through points that belong together.
-So there are more groups than clusters at first, and those are merged that have most to do with each
-other, as long as none becomes too large.
+DC-SVM Section 3, "Divide Step". Step 1 runs kernel k-means on m sampled points, which gives cluster
+centres as means in the kernel's feature space. Step 2 assigns every point to the nearest centre. The
+kernel matrix has m**2 values instead of n**2.
+
+This module differs from the paper in two points. Plain k-means makes clusters of very different
+sizes, so step 1 finds more groups than clusters and merges groups into clusters of similar sizes
+(`merge_groups`). A cluster that still gets far too many points in step 2 is divided again.
 """
 
 from dataclasses import dataclass, replace
@@ -20,74 +24,91 @@ from widemargin.divide.partition import Partition, split_by_group
 from widemargin.kernels import Index, Kernel, Points
 from widemargin.parallel import Workers
 
-#: Starts of k-means, of which the best is taken, and rounds of each.
+#: Number of starts of k-means, the best of which is kept, and of iterations of each start.
 N_STARTS, MAX_ROUNDS = 3, 30
-#: Sampled points for each group before groups are merged, and most groups; where as many clusters are
-#: wanted as that, groups are clusters.
+#: Sampled points per group before groups are merged, and the largest number of groups, unless more
+#: clusters than that are wanted.
 GROUP_POINTS, MAX_GROUPS = 8, 512
-#: Merged groups have no more than so many times their share of the sampled points, if that can be.
+#: Merged groups have at most this many times the mean number of sampled points, where possible.
 MERGED_SHARE = 1.5
-#: A cluster with so many times its share of the points is divided again, so many times at most.
+#: A cluster with more than this many times the mean number of points is divided again; the depth of
+#: such divisions is limited.
 MAX_SHARE, MAX_DEPTH = 3.0, 4
-#: Clusters up to this size are never divided again.
+#: A cluster of at most this many points is never divided again.
 MIN_DIVIDED = 500
 
 
+@dataclass(frozen=True)
+class Sampling:
+    """How the points for kernel k-means are sampled (DC-SVM Algorithm 1, lines 4 and 6).
+
+    Attributes
+    ----------
+    candidates : ndarray
+        Points to sample from: all points, or the support vectors of the level before.
+    size : int
+        Number of points to sample, the paper's m.
+    max_bytes : int
+        Fewer points are sampled if their kernel matrix would take more than half of these bytes.
+    rng : Generator
+        Random number generator.
+    """
+
+    candidates: Index
+    size: int
+    max_bytes: int
+    rng: np.random.Generator
+
+
 def divide_points(
-    kernel: Kernel,
-    points: Points,
-    n_clusters: int,
-    candidates: Index,
-    sample_size: int,
-    rng: np.random.Generator,
-    workers: Workers,
-    max_bytes: int,
+    kernel: Kernel, points: Points, n_clusters: int, sampling: Sampling, workers: Workers
 ) -> tuple[Partition, NDArray[np.int32]]:
-    """Divide all points into about ``n_clusters`` clusters.
+    """Divide all points into about ``n_clusters`` clusters (DC-SVM Algorithm 1, lines 3 to 9).
 
     Parameters
     ----------
     kernel, points
-        What to divide.
+        The kernel and the points prepared for it.
     n_clusters : int
-        Clusters wanted. There are fewer if fewer of the sampled points are distinct, more if some
-        cluster took far more than its share and was divided again.
-    candidates : ndarray
-        Points to sample from: all of them, or the support vectors found so far.
-    sample_size : int
-        Points to sample.
-    rng : Generator
-        Source of randomness.
+        Number of clusters wanted. There are fewer if fewer of the sampled points are distinct, and
+        more if a cluster was so large that it was divided again.
+    sampling : Sampling
+        How to sample the points for kernel k-means.
     workers : Workers
         Threads.
-    max_bytes : int
-        Memory: fewer points are sampled if their kernel matrix would take more than half of it.
 
     Returns
     -------
     partition : Partition
-        Its sampled points are positions among ``points``.
+        The clusters. Its sampled points are positions in ``points``.
     clusters : ndarray of shape (n_points,)
         Cluster of every point.
     """
-    share = len(points) / n_clusters
-    per_cluster = sample_size / n_clusters
-    max_sample = max(1, isqrt(max_bytes // 8))
     divider = _Divider(
-        kernel, points, kernel.narrow(points), share, per_cluster, max_sample, rng, workers
+        kernel=kernel,
+        points=points,
+        narrowed=kernel.narrow(points),
+        mean_size=len(points) / n_clusters,
+        samples_per_cluster=sampling.size / n_clusters,
+        max_sample=max(1, isqrt(sampling.max_bytes // 8)),
+        rng=sampling.rng,
+        workers=workers,
     )
-    return divider.divide(np.arange(len(points)), n_clusters, candidates, 0)
+    return divider.divide(np.arange(len(points)), n_clusters, sampling.candidates, 0)
 
 
 @dataclass(frozen=True)
 class _Divider:
-    """What stays the same when crowded clusters are divided again: points and samples of each."""
+    """Values that all divisions of the same points share.
+
+    ``narrowed`` are the points in the precision that assigning them to clusters needs.
+    """
 
     kernel: Kernel
     points: Points
     narrowed: Points
-    share: float
-    samples: float
+    mean_size: float
+    samples_per_cluster: float
     max_sample: int
     rng: np.random.Generator
     workers: Workers
@@ -95,11 +116,12 @@ class _Divider:
     def divide(
         self, rows: Index, n_clusters: int, candidates: Index, depth: int
     ) -> tuple[Partition, NDArray[np.int32]]:
-        """Divide the points ``rows``, and again those parts that hold too many of them."""
+        """Divide the points ``rows`` into clusters, and too large clusters again."""
         flat = self._divide_sample(n_clusters, candidates)
+        # Algorithm 1, line 9: every point joins the cluster with the nearest centre.
         parts = flat.assign(self.kernel, self.narrowed, rows, self.narrowed, self.workers)
         members = split_by_group(parts, flat.n_parts)
-        limit = max(MAX_SHARE * self.share, MIN_DIVIDED)
+        limit = max(MAX_SHARE * self.mean_size, MIN_DIVIDED)
         if depth == MAX_DEPTH or len(members) == 1 or max(map(len, members)) <= limit:
             return flat, parts
         is_candidate = np.zeros(len(self.points), bool)
@@ -111,7 +133,7 @@ class _Divider:
                 inside = rows[at]
                 chosen = inside[is_candidate[inside]]
                 child, within = self.divide(
-                    inside, max(2, round(len(at) / self.share)),
+                    inside, max(2, round(len(at) / self.mean_size)),
                     chosen if len(chosen) > 1 else inside, depth + 1,
                 )  # fmt: skip
                 if child.n_clusters > 1:
@@ -121,39 +143,40 @@ class _Divider:
         return replace(flat, children=children), clusters
 
     def _divide_sample(self, n_clusters: int, candidates: Index) -> Partition:
-        """Kernel k-means on sampled candidates, into more groups than clusters, which are merged."""
+        """Cluster sampled points (DC-SVM Algorithm 1, lines 4, 6 and 8)."""
         sample = candidates
-        sample_size = min(max(round(self.samples * n_clusters), n_clusters), self.max_sample)
+        wanted = max(round(self.samples_per_cluster * n_clusters), n_clusters)
+        sample_size = min(wanted, self.max_sample)
         if len(candidates) > sample_size:
             sample = np.sort(self.rng.choice(candidates, sample_size, replace=False))
         K = np.empty((len(sample), len(sample)), np.float32)
-        # By one thread, so that rounding does not depend on how many there are.
+        # One thread computes the matrix, so that rounding does not depend on the number of threads.
         self.kernel.block(self.points, sample, self.points, sample, K, Workers(1, None))
         on_sphere = is_on_sphere(K)
         n_groups = max(n_clusters, min(len(sample) // GROUP_POINTS, MAX_GROUPS))
         groups = kernel_kmeans(K, n_groups, self.rng, on_sphere)
-        return _describe(K, sample, groups, on_sphere, merge_groups(K, groups, n_clusters))
+        return _make_partition(K, sample, groups, on_sphere, merge_groups(K, groups, n_clusters))
 
 
 def is_on_sphere(K: NDArray[np.float32]) -> bool:
-    """Whether all points have the same norm, as those of a radial kernel.
+    """Return whether all points have the same norm in feature space, as with a radial kernel.
 
-    Then the direction of a mean is what counts. Its length does not: a point that is similar to no
-    mean would be nearest to the shortest, the most diffuse, and one cluster would take nearly
-    everything when the kernel is narrow.
+    Points on a sphere are compared with the directions of the centres (spherical k-means). By
+    distance, a point that is similar to no centre would join the centre of smallest norm, so one
+    cluster would get nearly all points when the kernel is narrow.
     """
     diag = K.diagonal()
     return bool(diag[0] > 0 and np.allclose(diag, diag[0], rtol=1e-5))
 
 
-def _describe(
+def _make_partition(
     K: NDArray[np.float32],
     sample: Index,
     groups: Index,
     on_sphere: bool,
     part_of: NDArray[np.int32],
 ) -> Partition:
-    """The partition that belongs to groups ``0 .. n_groups - 1`` of sampled points, and to parts."""
+    """Return the partition whose centres are the means of the groups of sampled points."""
     n_groups = int(groups.max()) + 1
     sums, sizes = np.empty((n_groups, len(K))), np.empty(n_groups, np.int64)
     add_by_group(K, groups, sums, sizes)
@@ -171,20 +194,26 @@ def kernel_kmeans(
     on_sphere: bool = False,
     n_starts: int = N_STARTS,
 ) -> Index:
-    """Cluster points given their kernel matrix.
+    """Cluster points by kernel k-means.
+
+    Minimise ``sum_i ||phi(x_i) - m_g(i)||^2`` over the groups ``g(i)``, where ``m_g`` is the mean of
+    ``phi(x_j)`` over group g, by Lloyd's iterations from k-means++ starts. Up to a constant this is
+    minus the sum over groups of the kernel inside the group, divided by the size of the group, so it
+    makes the kernel between groups small while it balances their sizes: DC-SVM needs a small D(pi)
+    (Theorem 1). On the sphere each mean is scaled to norm one.
 
     Parameters
     ----------
     K : ndarray of shape (m, m)
         Kernel matrix.
     n_clusters : int
-        Clusters wanted; fewer are found if fewer points are distinct.
+        Number of clusters wanted; fewer are found if fewer points are distinct.
     rng : Generator
-        Source of randomness.
+        Random number generator.
     on_sphere : bool
-        Whether to compare directions, not distances; see `is_on_sphere`.
+        Whether to compare directions instead of distances; see `is_on_sphere`.
     n_starts : int
-        Independent starts, of which the one with the smallest spread is taken.
+        Number of starts. The result with the smallest objective is returned.
 
     Returns
     -------
@@ -200,11 +229,12 @@ def kernel_kmeans(
 
 
 def merge_groups(K: NDArray[np.float32], groups: Index, n_parts: int) -> NDArray[np.int32]:
-    """Merge groups of sampled points into parts of similar sizes that have little in common.
+    """Merge groups of sampled points into parts of similar sizes with a small kernel between them.
 
-    What is lost between clusters is the kernel between their points (Theorem 1 of the paper), so
-    those two parts are merged between which the kernel is largest in the mean, of those that are
-    small enough together; of strangers the smallest, so that sizes come out even.
+    DC-SVM Theorem 1 bounds the error of a level by ``0.5 C^2 D(pi)``, where D(pi) is the sum of
+    ``|k(x_i, x_j)|`` over points in different clusters. Each step merges the two parts with the
+    largest mean ``|k|`` between them whose joint size is within ``MERGED_SHARE``. Among parts with a
+    kernel near zero between them, the smallest are merged, so that sizes become similar.
 
     Parameters
     ----------
@@ -213,7 +243,7 @@ def merge_groups(K: NDArray[np.float32], groups: Index, n_parts: int) -> NDArray
     groups : ndarray of shape (m,)
         Group of every point, numbered from zero without gaps.
     n_parts : int
-        Parts wanted; if there are no more groups than that, none are merged.
+        Number of parts wanted; no groups are merged if there are at most as many.
 
     Returns
     -------
@@ -225,14 +255,14 @@ def merge_groups(K: NDArray[np.float32], groups: Index, n_parts: int) -> NDArray
     if n_groups <= n_parts:
         return part_of
     sums, counts = np.empty((n_groups, len(K))), np.empty(n_groups, np.int64)
-    # A copy of the matrix would be the largest array there is.
+    # Few kernels have negative values; for the others a copy of the matrix is avoided.
     add_by_group(K if K.min() >= 0 else np.abs(K), groups, sums, counts)
     between, sizes = np.empty((n_groups, n_groups)), counts.astype(np.float64)
     add_by_group(np.ascontiguousarray(sums.T), groups, between, counts)
     most, little = MERGED_SHARE * len(K) / n_parts, 1e-6 * float(np.abs(K.diagonal()).max())
 
     def rate(part: int) -> NDArray[np.float64]:
-        """How much each other part should be merged with this one; a part that is gone never."""
+        """Return the mean kernel between a part and each other; -inf where merging is not allowed."""
         together = sizes + sizes[part]
         rates = between[part] / (sizes * sizes[part]) + little / together
         rates[together > most] = -np.inf
@@ -243,6 +273,7 @@ def merge_groups(K: NDArray[np.float32], groups: Index, n_parts: int) -> NDArray
     for _ in range(n_groups - n_parts):
         kept, gone = divmod(int(np.argmax(rates)), n_groups)
         if rates[kept, gone] == -np.inf:
+            # No two parts are small enough together: merge the two smallest.
             kept, gone = np.argpartition(sizes, 1)[:2]
         between[kept] += between[gone]
         between[:, kept] += between[:, gone]
@@ -255,11 +286,11 @@ def merge_groups(K: NDArray[np.float32], groups: Index, n_parts: int) -> NDArray
 
 
 def _seed_groups(K: NDArray[np.float32], n_clusters: int, rng: np.random.Generator) -> Index:
-    """Groups around points drawn one by one, each likely to be far from those before it."""
+    """Return the groups around k-means++ seeds."""
     m = len(K)
     diag = K.diagonal().astype(np.float64)
     groups = np.zeros(m, np.intp)
-    # Rounding leaves tiny distances between equal points.
+    # Distances between equal points are not exactly zero because of rounding.
     noise = 1e-6 * max(float(np.abs(diag).max()), 1e-300)
     first, draws = int(rng.integers(m)), rng.random(min(n_clusters, m) - 1)
     seed_groups(K, diag, first, draws, noise, groups)

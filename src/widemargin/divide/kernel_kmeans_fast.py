@@ -3,16 +3,18 @@
 import numpy as np
 from numba import njit
 
-# Inlined by the compiler always: else a process that compiles could run another copy of a function,
-# optimised in another way, than one that loads the code from the cache, and round differently.
+# Forced inlining makes rounding reproducible: otherwise a process that compiles a function could
+# optimise its copies differently from a process that loads the function from the cache.
 jit = njit(cache=True, nogil=True, fastmath=True, error_model="numpy", forceinline=True)
 
 
 @jit
 def distance_to_mean(mean_kernel, squared_norm, on_sphere):
-    """Squared distance to a mean, less ``k(x, x)``; on the sphere, to the mean's direction instead.
+    """Return the squared distance of a point x to the mean of a group, minus ``k(x, x)``.
 
-    ``mean_kernel`` is the mean of ``k(x, x_j)`` over a group, ``squared_norm`` that of its mean.
+    ``||phi(x) - m||^2 - k(x, x) = ||m||^2 - 2 <phi(x), m>``, where ``mean_kernel`` is ``<phi(x), m>``,
+    the mean of ``k(x, x_j)`` over the group, and ``squared_norm`` is ``||m||^2``. On the sphere it is
+    minus the cosine of the angle to m, up to the norm of x.
     """
     if on_sphere:
         return -mean_kernel / np.sqrt(max(squared_norm, 1e-30))
@@ -21,13 +23,14 @@ def distance_to_mean(mean_kernel, squared_norm, on_sphere):
 
 @jit
 def add_row(row, out):
+    """Add a row to ``out``."""
     for c in range(out.size):
         out[c] += row[c]
 
 
 @jit
 def add_by_group(K, groups, sums, sizes):
-    """Sums ``sums[g]`` of the rows of the symmetric ``K`` in each group, and the groups' sizes."""
+    """Compute for each group the sum ``sums[g]`` of its rows of the symmetric ``K``, and its size."""
     sums[:] = 0.0
     sizes[:] = 0
     for j in range(groups.size):
@@ -37,14 +40,15 @@ def add_by_group(K, groups, sums, sizes):
 
 @jit
 def take_nearer(totals, size, squared_norm, on_sphere, g, best, nearest):
-    """Let points join group g, of so many members, if none is nearer.
+    """Assign to group g the points that are nearer to it than to the groups before it.
 
-    ``totals`` are sums of the kernel over the members; distances are linear in them.
+    ``totals[i]`` is the sum of the kernel between point i and the ``size`` members of the group. The
+    distance is linear in it.
     """
     at_zero = distance_to_mean(0.0, squared_norm, on_sphere)
     slope = np.float32(distance_to_mean(1.0 / size, squared_norm, on_sphere) - at_zero)
     offset = np.float32(at_zero)
-    # Both are written in any case: the loop vectorises.
+    # Unconditional stores let the compiler vectorise the loop.
     for i in range(best.size):
         distance = slope * totals[i] + offset
         nearest[i] = g if distance < best[i] else nearest[i]
@@ -53,7 +57,7 @@ def take_nearer(totals, size, squared_norm, on_sphere, g, best, nearest):
 
 @jit
 def take_seed(K, diag, seed, g, nearest, groups):
-    """Let the points that are nearer to a seed than to those before it join its group."""
+    """Assign to group g the points that are nearer to its seed than to the seeds before it."""
     row = K[seed]
     for i in range(groups.size):
         distance = max(diag[i] + diag[seed] - 2.0 * row[i], 0.0)
@@ -66,7 +70,10 @@ def take_seed(K, diag, seed, g, nearest, groups):
 
 @jit
 def draw_seed(nearest, noise, draw):
-    """A point drawn with chances in proportion to distances above the noise; -1 if there is none."""
+    """Draw a point with probability proportional to its squared distance from the nearest seed.
+
+    Distances up to ``noise`` count as zero. Returns -1 if all are zero.
+    """
     total = 0.0
     for i in range(nearest.size):
         total += nearest[i] if nearest[i] > noise else 0.0
@@ -84,7 +91,7 @@ def draw_seed(nearest, noise, draw):
 
 @jit
 def seed_groups(K, diag, first, draws, noise, groups):
-    """Groups around points drawn one by one (k-means++), in place; ``draws`` are from [0, 1)."""
+    """Find groups around k-means++ seeds, in place; ``draws`` are random numbers from [0, 1)."""
     nearest = np.full(groups.size, 1e300)
     take_seed(K, diag, first, 0, nearest, groups)
     for g in range(draws.size):
@@ -96,10 +103,11 @@ def seed_groups(K, diag, first, draws, noise, groups):
 
 @jit
 def assign_groups(block, bounds, squared_norms, on_sphere, out):
-    """Nearest group of every column of a kernel matrix whose rows are sorted by group.
+    """Find the nearest group of every point (DC-SVM Algorithm 1, line 9).
 
-    Group g has the rows ``bounds[g]`` to ``bounds[g + 1]``; of several nearest the first is taken.
-    Points are columns, so that the loops run over many points: groups are often small.
+    Points are the columns of ``block``, and the sampled points its rows: group g has the rows
+    ``bounds[g]`` to ``bounds[g + 1]``. The first of several nearest groups is taken. The inner loops
+    run over points because groups are often small.
     """
     n = out.size
     totals, best = np.empty(n, np.float32), np.full(n, np.float32(np.inf))
@@ -113,9 +121,10 @@ def assign_groups(block, bounds, squared_norms, on_sphere, out):
 
 @jit
 def improve_groups(K, groups, n_groups, on_sphere, max_rounds):
-    """Lloyd's iterations in kernel space, in place; returns the sum of the distances.
+    """Run Lloyd's iterations of kernel k-means in place (DC-SVM Algorithm 1, line 8).
 
-    A group that loses all its points stays empty.
+    Returns the objective ``sum_i ||phi(x_i) - m_g(i)||^2`` less the constant ``sum_i k(x_i, x_i)``.
+    Stops when no point changes its group. A group that loses all its points stays empty.
     """
     n = groups.size
     sums, sizes = np.empty((n_groups, n), K.dtype), np.empty(n_groups, np.int64)

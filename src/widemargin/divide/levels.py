@@ -1,108 +1,59 @@
-"""Divide and conquer: solve clusters of the data, glue their solutions, and go on with fewer.
+"""DC-SVM Algorithm 1: solve many small clusters, then fewer and larger ones, then all points.
 
-Algorithm 1 of Hsieh, Si and Dhillon, "A Divide-and-Conquer Solver for Kernel Support Vector
-Machines" (2014). Every level gives a solution of its own: the optimum for the kernel that is zero
-between clusters (Lemma 1).
+Hsieh, Si, Dhillon: A Divide-and-Conquer Solver for Kernel Support Vector Machines, ICML 2014. The
+paper prints Algorithm 1 without line numbers. The comments here number its lines as follows:
+
+     1  for each level l from l_max down to 1
+     2      the number of clusters is k**l
+     3      at the level l_max
+     4          sample m points from all points
+     5      at the other levels
+     6          sample m points from the support vectors of level l + 1
+     7      end
+     8      kernel k-means of the sampled points gives the centres of the clusters
+     9      every point joins the cluster with the nearest centre
+    10      for each cluster
+    11          solve the SVM of its points, starting from the solution of level l + 1 (first from 0)
+    12      end
+    13  end
+    14  refine: solve the SVM of the support vectors of level 1, starting from the solution of level 1
+    15  solve the SVM of all points, starting from the refined solution
+
+==================  ============================  ==================================
+symbol              variable                      shape
+==================  ============================  ==================================
+k, l_max, m         ``plan.n_clusters``,          numbers
+                    ``plan.n_levels``,
+                    ``plan.sample_size``
+pi                  ``clusters``                  (n_points,)
+V_c                 ``members[c]``                (points of the cluster,)
+y_i alpha_i         ``coef`` of a `Result`        (points of the binary problem,)
+==================  ============================  ==================================
+
+The functions differ from the paper in this: several binary problems share the clusters of a level;
+a time limit ends the levels early; kernel k-means makes clusters of similar sizes
+(`widemargin.divide.kernel_kmeans`).
 """
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
 
-from widemargin.callbacks import LevelProgress, Progress
-from widemargin.divide.executors import (
-    Job,
-    count_local_threads,
-    limit_time,
-    run_jobs,
-)
-from widemargin.divide.kernel_kmeans import divide_points
+from widemargin.deadline import is_late, start_deadline
+from widemargin.divide.executors import Job, count_local_threads, limit_time, run_jobs
+from widemargin.divide.kernel_kmeans import Sampling, divide_points
+from widemargin.divide.level_reports import LevelReporter, Listener
 from widemargin.divide.partition import Partition, split_by_group
+from widemargin.divide.records import Level, LevelRecord, Plan, find_support
 from widemargin.exact.several_problems import Task, solve_tasks
 from widemargin.exact.solution import FloatArray, Limits, Result
 from widemargin.kernels import Index, Kernel, Points
 from widemargin.memory import Buffers
 from widemargin.parallel import open_workers
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What to do on the way down to one cluster; see `DCSVC` for the meaning."""
-
-    n_clusters: int
-    n_levels: int
-    stop_level: int
-    sample_size: int
-    adaptive: bool
-    refine: bool
-    n_jobs: int | None
-    seed: int
-
-
-@dataclass(frozen=True)
-class LevelRecord:
-    """What happened at one level.
-
-    Attributes
-    ----------
-    level : int
-        Levels above it; the whole problem is level 0.
-    n_clusters : int
-        Clusters, after empty ones were left out and large ones divided again.
-    largest_cluster : int
-        Points in the largest of them.
-    n_support : int
-        Points with a coefficient in any binary problem.
-    objective : float
-        Dual objective, with the kernel taken as zero between clusters, summed over the binary
-        problems: what this level minimises.
-    clustering_seconds, solving_seconds : float
-        Time to divide the points and to solve the clusters; at level 0, to refine and to solve.
-    is_complete : bool
-        False when time ran out: some clusters are far from their optimum.
-    """
-
-    level: int
-    n_clusters: int
-    largest_cluster: int
-    n_support: int
-    objective: float
-    clustering_seconds: float
-    solving_seconds: float
-    is_complete: bool = True
-
-
-@dataclass(frozen=True)
-class Level:
-    """The solution at one level.
-
-    Attributes
-    ----------
-    record : LevelRecord
-        Figures for people.
-    partition : Partition or None
-        The clusters; None for the whole problem.
-    clusters : ndarray of shape (n,)
-        Cluster of every point.
-    results : list of Result
-        Of each binary problem, the solutions of its clusters glued together. The intercept is the
-        mean over clusters, weighted by their points.
-    intercepts : ndarray of shape (n_clusters, n_problems)
-        Intercept of each cluster.
-    """
-
-    record: LevelRecord
-    partition: Partition | None
-    clusters: NDArray[np.int32]
-    results: list[Result]
-    intercepts: FloatArray
-
-
-Listener = Callable[[LevelProgress], object]
 
 
 def solve_levels(
@@ -111,173 +62,161 @@ def solve_levels(
     tasks: list[Task],
     plan: Plan,
     *,
-    intercept: bool,
     limits: Limits,
     callback: Listener | None = None,
 ) -> Iterator[Level]:
-    """Solutions from the lowest level up to ``plan.stop_level``, or to the last that is in time.
+    """Solve the SVM dual level by level (DC-SVM Algorithm 1).
 
-    The lowest comes in any case: a poor model is better than none.
+    Each level minimises ``0.5 alpha' Q alpha - sum(alpha)`` (DC-SVM Eq. 1) subject to
+    ``0 <= alpha <= upper``, and ``y' alpha = 0`` in each cluster if there is an intercept, with
+    ``Q_ij = y_i y_j k(x_i, x_j)`` where i and j are in the same cluster and zero elsewhere (Eq. 4).
 
     Parameters
     ----------
     kernel, points
         The kernel and all training rows prepared for it.
     tasks : list of Task
-        The binary problems; they share the partitions.
+        The binary problems.
     plan : Plan
         Levels and clusters.
-    intercept : bool
-        Whether decision functions have a constant.
     limits : Limits
-        For each cluster; ``max_time`` and ``cache_bytes`` for everything together.
+        ``tol`` and ``max_iter`` of each cluster; ``max_time`` and ``cache_bytes`` of all together.
     callback : callable, optional
-        Called with a `LevelProgress` after every cluster, and every round of the whole problem.
+        Called with a `LevelProgress` after every cluster and every round of the whole problem.
+
+    Yields
+    ------
+    level : Level
+        Levels from ``plan.n_levels`` to ``plan.stop_level``. When ``limits.max_time`` has passed, the
+        levels end with the last complete one, or with the first level if that is incomplete.
     """
-    began = time.time()
-    fit = _Fit(
-        kernel=kernel,
-        points=points,
-        plan=plan,
-        intercept=intercept,
-        limits=limits,
-        deadline=None if limits.max_time is None else began + limits.max_time,
-        buffers=Buffers(),
-    )
-    rng = np.random.default_rng(plan.seed)
-    candidates = np.arange(len(points))
-    for number in range(plan.n_levels, max(plan.stop_level, 1) - 1, -1):
-        start = time.perf_counter()
-        partition, clusters = fit.divide(number, candidates, rng)
-        seconds = time.perf_counter() - start
-        sizes = np.bincount(clusters, minlength=partition.n_clusters)
-        report = _Reporter(number, sizes, began, callback)
-        level = fit.solve_clusters(tasks, partition, clusters, seconds, report)
+    fit = _Fit(kernel, points, plan, limits, start_deadline(limits.max_time), Buffers())
+    began, rng = perf_counter(), np.random.default_rng(plan.seed)
+    candidates = np.arange(len(points))  # Line 4: the first level samples from all points.
+    for number in range(plan.n_levels, max(plan.stop_level, 1) - 1, -1):  # Line 1.
+        division = fit.divide(number, candidates, rng)  # Lines 2, 8 and 9.
+        report = LevelReporter(number, division.sizes, began, callback)
+        level = fit.solve_clusters(tasks, division, report)  # Lines 10 to 12.
         if level is None:
             return
         yield level
-        if fit.is_late():
+        if is_late(fit.deadline):
             return
+        # An incomplete level is useless from now on, because the last one was complete.
         fit = replace(fit, limits=replace(limits, all_or_nothing=True))
+        # Line 11: the solution of this level is the initial point of the next.
         tasks = [replace(t, start=r.coef) for t, r in zip(tasks, level.results, strict=True)]
         if plan.adaptive and level.record.n_support > 0:
-            candidates = _support(tasks, [r.coef for r in level.results], len(points))
+            # Line 6. By Theorem 3 only the kernel between support vectors of different clusters
+            # separates a level from the optimum, so the clusters need to suit these points only.
+            candidates = find_support(tasks, [r.coef for r in level.results], len(points))
     if plan.stop_level == 0:
-        report = _Reporter(0, np.array([len(points)]), began, callback)
-        level = fit.solve_whole(tasks, report)
+        report = LevelReporter(0, np.array([len(points)]), began, callback)
+        level = fit.solve_whole(tasks, report)  # Lines 14 and 15.
         if level is not None:
             yield level
 
 
 @dataclass(frozen=True)
+class _Division:
+    """Clusters of a level, and the seconds it took to find them."""
+
+    partition: Partition
+    clusters: NDArray[np.int32]
+    seconds: float
+
+    @property
+    def sizes(self) -> Index:
+        """Number of points in each cluster."""
+        return np.bincount(self.clusters, minlength=self.partition.n_clusters)
+
+
+@dataclass(frozen=True)
 class _Fit:
-    """What stays the same from level to level."""
+    """Values that all levels share. The deadline is by `widemargin.deadline`."""
 
     kernel: Kernel
     points: Points
     plan: Plan
-    intercept: bool
     limits: Limits
     deadline: float | None
     buffers: Buffers
 
-    def is_late(self) -> bool:
-        """Whether the time is up."""
-        return self.deadline is not None and time.time() >= self.deadline
-
-    def divide(
-        self, number: int, candidates: Index, rng: np.random.Generator
-    ) -> tuple[Partition, NDArray[np.int32]]:
-        """Clusters of a level."""
-        # No power beyond the number of points there can be: it might take for ever.
+    def divide(self, number: int, candidates: Index, rng: np.random.Generator) -> _Division:
+        """Divide the points into the clusters of a level (Algorithm 1, lines 2, 8 and 9)."""
+        start = perf_counter()
+        # Line 2. The exponent is limited because a huge power takes very long to compute.
         n_clusters = min(self.plan.n_clusters ** min(number, 64), len(self.points))
+        sampling = Sampling(candidates, self.plan.sample_size, self.limits.cache_bytes, rng)
         with open_workers(count_local_threads(self.plan.n_jobs)) as workers:
-            return divide_points(
-                self.kernel, self.points, n_clusters, candidates, self.plan.sample_size, rng,
-                workers, self.limits.cache_bytes,
-            )  # fmt: skip
+            partition, clusters = divide_points(
+                self.kernel, self.points, n_clusters, sampling, workers
+            )
+        return _Division(partition, clusters, perf_counter() - start)
 
     def solve_clusters(
-        self,
-        tasks: list[Task],
-        partition: Partition,
-        clusters: NDArray[np.int32],
-        clustering_seconds: float,
-        report: "_Reporter",
+        self, tasks: list[Task], division: _Division, report: LevelReporter
     ) -> Level | None:
-        """Solve every cluster and glue the solutions; None if there is a better level in time."""
-        start = time.perf_counter()
-        members = split_by_group(clusters, partition.n_clusters)
-        places = [split_by_group(clusters[task.index], len(members)) for task in tasks]
-        sizes = report.sizes
-        coefs = [np.zeros(len(task.y)) for task in tasks]
-        n_support, solved = 0, dict[int, list[Result]]()
-        is_support = np.zeros(len(self.points), bool)
-        # The largest first: no thread is left with one at the end, and buffers need not grow.
+        """Solve every cluster (Algorithm 1, lines 10 to 12) and concatenate the solutions.
+
+        Returns None if a cluster ran out of time and there is a complete level to fall back on.
+        """
+        start, sizes = perf_counter(), division.sizes
+        members = split_by_group(division.clusters, len(sizes))
+        places = [split_by_group(division.clusters[task.index], len(sizes)) for task in tasks]
+        # The largest cluster goes first: threads finish together, and buffers do not grow.
         order = [int(c) for c in np.argsort(-sizes, kind="stable")]
-        jobs = (
-            partial(self._make_job, tasks, members[c], [where[c] for where in places])
-            for c in order
-        )
-        all_results = run_jobs(jobs, sizes, self.plan.n_jobs, self.limits.cache_bytes, self.buffers)
-        for c, results in zip(order, all_results, strict=True):
-            for task, coef, where, result in zip(tasks, coefs, places, results, strict=True):
-                coef[where[c]] = result.coef
-                is_support[task.index[where[c][result.coef != 0]]] = True
+        jobs = (partial(self._make_job, tasks, members[c], [at[c] for at in places]) for c in order)
+        solving = run_jobs(jobs, sizes, self.plan.n_jobs, self.limits.cache_bytes, self.buffers)
+        coefs = [np.zeros(len(task.y)) for task in tasks]
+        is_support = np.zeros(len(self.points), bool)
+        n_support, solved = 0, dict[int, list[Result]]()
+        for c, results in zip(order, solving, strict=True):
+            for task, coef, at, result in zip(tasks, coefs, places, results, strict=True):
+                coef[at[c]] = result.coef
+                is_support[task.index[at[c][result.coef != 0]]] = True
             n_support += int(np.count_nonzero(is_support[members[c]]))
             solved[c] = results
             if self.limits.all_or_nothing and not _in_time(results):
                 return None
             report.finish_cluster(c, results, n_support)
-        by_cluster = [solved[c] for c in range(len(members))]
-        glued = [_glue(coef, [r[p] for r in by_cluster], sizes) for p, coef in enumerate(coefs)]
-        record = LevelRecord(
-            level=report.level,
-            n_clusters=len(members),
-            largest_cluster=int(sizes.max()),
-            n_support=n_support,
-            objective=sum(r.objective for r in glued),
-            clustering_seconds=clustering_seconds,
-            solving_seconds=time.perf_counter() - start,
-            is_complete=_in_time(glued),
-        )
+        by_cluster = [solved[c] for c in range(len(sizes))]
+        results = [
+            _concatenate(coef, [r[p] for r in by_cluster], sizes) for p, coef in enumerate(coefs)
+        ]
+        record = _summarise(report, results, n_support, division.seconds, perf_counter() - start)
         intercepts = np.array([[r.intercept for r in results] for results in by_cluster])
-        return Level(record, partition, clusters, glued, intercepts)
+        return Level(record, division.partition, division.clusters, results, intercepts)
 
-    def solve_whole(self, tasks: list[Task], report: "_Reporter") -> Level | None:
-        """Solve the whole problem, first on the support vectors of the level below.
+    def solve_whole(self, tasks: list[Task], report: LevelReporter) -> Level | None:
+        """Solve the whole problem (Algorithm 1, lines 14 and 15).
 
-        None if it took too long and there is a level below.
+        Returns None if it ran out of time and there is a complete level to fall back on.
         """
-        start = time.perf_counter()
-        n = len(self.points)
+        start, n_points = perf_counter(), len(self.points)
+        # Line 14 is done by the solver. By Theorem 2, a point with a large gradient that is no
+        # support vector of level 1 is none of the whole problem, so few points are missing.
         tasks = [replace(task, refine=self.plan.refine) for task in tasks]
-        report.begin_whole(tasks, n)
+        report.begin_whole(tasks, n_points)
         with open_workers(count_local_threads(self.plan.n_jobs)) as workers:
-            results = solve_tasks(
-                self.kernel, self.points, tasks, workers, intercept=self.intercept,
+            results = solve_tasks(  # Line 15.
+                self.kernel, self.points, tasks, workers, intercept=self.plan.fit_intercept,
                 limits=limit_time(self.limits, self.deadline), seed=self.plan.seed,
                 callback=report.finish_round, buffers=self.buffers,
             )  # fmt: skip
         if self.limits.all_or_nothing and not _in_time(results):
             return None
-        n_support = len(_support(tasks, [result.coef for result in results], n))
+        n_support = len(find_support(tasks, [result.coef for result in results], n_points))
         report.finish_cluster(0, results, n_support)
-        record = LevelRecord(
-            level=0,
-            n_clusters=1,
-            largest_cluster=n,
-            n_support=n_support,
-            objective=sum(r.objective for r in results),
-            clustering_seconds=0.0,
-            solving_seconds=time.perf_counter() - start,
-            is_complete=_in_time(results),
-        )
+        record = _summarise(report, results, n_support, 0.0, perf_counter() - start)
         intercepts = np.array([[r.intercept for r in results]])
-        return Level(record, None, np.zeros(n, np.int32), results, intercepts)
+        return Level(record, None, np.zeros(n_points, np.int32), results, intercepts)
 
     def _make_job(self, tasks: list[Task], rows: Index, places: list[Index]) -> Job:
-        """The job of a cluster, with a copy of its data; ``places`` are its points in each task."""
+        """Make the job that solves one cluster (DC-SVM Eq. 2); it holds a copy of the points.
+
+        ``rows`` are the points of the cluster, and ``places`` their positions in each task.
+        """
         inside = [
             Task(
                 np.searchsorted(rows, task.index[at]),
@@ -288,72 +227,21 @@ class _Fit:
             for task, at in zip(tasks, places, strict=True)
         ]
         return Job(
-            self.kernel, self.kernel.take(self.points, rows), inside, self.intercept,
+            self.kernel, self.kernel.take(self.points, rows), inside, self.plan.fit_intercept,
             self.limits, self.deadline, self.plan.seed,
         )  # fmt: skip
-
-
-class _Reporter:
-    """Tells the callback about one level."""
-
-    def __init__(self, level: int, sizes: Index, began: float, callback: Listener | None) -> None:
-        self.level, self.sizes, self.callback = level, sizes, callback
-        # What a cluster costs grows with the square of its points.
-        self.work_left = self.work = int(np.square(sizes).sum())
-        self.began, self.level_began = began, time.time()
-        self.n_done = self.n_support = 0
-        self.n_problems = 1
-        self.objective = 0.0
-        self.violation: float | None = None
-
-    def finish_cluster(self, c: int, results: list[Result], n_support: int) -> None:
-        """Take note of a solved cluster, and of the support vectors of all so far."""
-        self.n_done += 1
-        self.work_left -= int(self.sizes[c]) ** 2
-        self.n_support, self.violation = n_support, None
-        self.objective += sum(r.objective for r in results)
-        self._tell()
-
-    def begin_whole(self, tasks: list[Task], n: int) -> None:
-        """Take note of the support vectors of the level below, if there is one."""
-        self.n_problems = len(tasks)
-        starts = [np.zeros(len(t.y)) if t.start is None else t.start for t in tasks]
-        self.n_support = len(_support(tasks, starts, n))
-
-    def finish_round(self, _: int, progress: Progress) -> None:
-        """Take note of a round on the whole problem."""
-        if self.n_problems == 1:
-            self.n_support = progress.n_support
-        self.violation = progress.violation
-        self._tell()
-
-    def _tell(self) -> None:
-        if self.callback is None:
-            return
-        now = time.time()
-        used, left = now - self.level_began, None
-        if self.n_done:
-            left = used * self.work_left / (self.work - self.work_left)
-        self.callback(
-            LevelProgress(
-                level=self.level,
-                n_clusters=len(self.sizes),
-                n_done=self.n_done,
-                n_support=self.n_support,
-                objective=self.objective,
-                seconds=now - self.began,
-                seconds_left=left,
-                violation=self.violation,
-            )
-        )
 
 
 def _in_time(results: list[Result]) -> bool:
     return all(result.stop_reason != "max_time" for result in results)
 
 
-def _glue(coef: FloatArray, results: list[Result], sizes: Index) -> Result:
-    """One result of the solutions of all clusters."""
+def _concatenate(coef: FloatArray, results: list[Result], sizes: Index) -> Result:
+    """Concatenate the solutions of the clusters of one binary problem.
+
+    By DC-SVM Lemma 1 this is the optimum of the whole problem for the kernel that is zero between
+    clusters (Eq. 3), so objectives and duality gaps add up.
+    """
     reasons = {r.stop_reason for r in results}
     worst = next(r for r in ("max_time", "max_iter", "stalled", "converged") if r in reasons)
     return Result(
@@ -368,9 +256,20 @@ def _glue(coef: FloatArray, results: list[Result], sizes: Index) -> Result:
     )
 
 
-def _support(tasks: list[Task], coefs: list[FloatArray], n: int) -> Index:
-    """Points that are support vectors of any problem."""
-    used = np.zeros(n, bool)
-    for task, coef in zip(tasks, coefs, strict=True):
-        used[task.index[coef != 0]] = True
-    return np.flatnonzero(used)
+def _summarise(
+    report: LevelReporter,
+    results: list[Result],
+    n_support: int,
+    clustering_seconds: float,
+    solving_seconds: float,
+) -> LevelRecord:
+    return LevelRecord(
+        level=report.level,
+        n_clusters=len(report.sizes),
+        largest_cluster=int(report.sizes.max()),
+        n_support=n_support,
+        objective=sum(r.objective for r in results),
+        clustering_seconds=clustering_seconds,
+        solving_seconds=solving_seconds,
+        is_complete=_in_time(results),
+    )

@@ -3,7 +3,7 @@
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -106,8 +106,8 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
         kernel = resolve_kernel(self.kernel, self.gamma, self.degree, self.coef0, problem)
         check_nonnegative(kernel, problem.X, getattr(self, "feature_names_in_", None))
         subproblems = self._split(problem)
-        results = self._solve(problem, kernel, subproblems, deadline)
-        self._keep(problem, kernel, subproblems, results)
+        solved = self._solve(problem, kernel, subproblems, deadline)
+        self._keep(problem, kernel, subproblems, solved)
         self.restore_model()
         self._warn_unless_converged()
         return self
@@ -157,8 +157,8 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
         kernel: Kernel,
         subproblems: list[Subproblem],
         deadline: float | None,
-    ) -> list[Result]:
-        """Solutions of the binary problems, found until the deadline."""
+    ) -> Any:
+        """Solve the binary problems until the deadline; `_keep` takes what is returned."""
 
     def _check_params(self) -> None:
         check_number("C", self.C, above=0)
@@ -223,23 +223,30 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
         return coefs if fits else cold
 
     def _keep(
+        self, problem: Problem, kernel: Kernel, subproblems: list[Subproblem], solved: Any
+    ) -> None:
+        """Set the fitted attributes from what `_solve` returned, here a list of `Result`."""
+        support = collect_support(problem, kernel, subproblems, solved)
+        self._keep_results(problem, kernel, subproblems, solved, support)
+
+    def _keep_results(
         self,
         problem: Problem,
         kernel: Kernel,
         subproblems: list[Subproblem],
         results: list[Result],
+        support: "SupportSet",
     ) -> None:
-        """Set the fitted attributes."""
-        rows, coef = expand_coefs(problem, subproblems, results)
+        """Set the fitted attributes that all exact kernel classifiers have."""
+        rows = support.rows
         self.classes_ = problem.classes
         self.kernel_ = kernel
         self.support_ = problem.kept[rows].astype(np.int32)
         self.n_support_ = np.bincount(problem.labels[rows], minlength=len(problem.classes)).astype(
             np.int32
         )
-        given = isinstance(kernel, Precomputed)
-        self.support_vectors_ = np.empty((0, 0)) if given else problem.X[rows]
-        self.dual_coef_ = coef
+        self.support_vectors_ = np.empty((0, 0)) if support.vectors is None else support.vectors
+        self.dual_coef_ = support.coef
         self.intercept_ = np.array([r.intercept for r in results])
         self._one_vs_one = subproblems[0].negative >= 0
         self.objective_ = one_or_all([r.objective for r in results])
@@ -313,16 +320,36 @@ def warn_unless_converged(estimator: Any, late_advice: str) -> None:
         )
 
 
-def expand_coefs(
-    problem: Problem, subproblems: list[Subproblem], results: list[Result]
-) -> tuple[Index, NDArray[np.float64]]:
-    """Rows that are support vectors, grouped by class, and their coefficients in all problems."""
+@dataclass(frozen=True)
+class SupportSet:
+    """Support vectors of all binary problems.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n_SV,)
+        Rows of the problem that are support vectors, grouped by class.
+    vectors : ndarray or csr_matrix of shape (n_SV, n_features), or None
+        The support vectors; None for a precomputed kernel.
+    coef : ndarray of shape (n_problems, n_SV)
+        Signed dual variables, zero where a row is no support vector of a problem.
+    """
+
+    rows: Index
+    vectors: Any
+    coef: NDArray[np.float64]
+
+
+def collect_support(
+    problem: Problem, kernel: Kernel, subproblems: list[Subproblem], results: list[Result]
+) -> SupportSet:
+    """Collect the support vectors of all binary problems."""
     coef = np.zeros((len(results), len(problem.labels)))
     for p, (sub, result) in enumerate(zip(subproblems, results, strict=True)):
         coef[p, sub.index] = result.coef
     by_class = np.argsort(problem.labels, kind="stable")
     rows = by_class[coef[:, by_class].any(axis=0)]
-    return rows, np.ascontiguousarray(coef[:, rows])
+    vectors = None if isinstance(kernel, Precomputed) else problem.X[rows]
+    return SupportSet(rows, vectors, np.ascontiguousarray(coef[:, rows]))
 
 
 def one_or_all(values: list[Any]) -> Any:

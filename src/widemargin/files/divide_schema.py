@@ -10,8 +10,8 @@ from scipy import sparse
 
 from widemargin.divide.cluster_models import ClusterParts, Committee
 from widemargin.divide.dc_svc import DCSVC
-from widemargin.divide.levels import LevelRecord
 from widemargin.divide.partition import Partition
+from widemargin.divide.records import LevelRecord
 from widemargin.files.container import pack_csr, require, require_finite, unpack_csr
 from widemargin.files.kernel_schema import require_vectors
 from widemargin.kernels import Precomputed
