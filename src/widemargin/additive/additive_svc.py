@@ -9,17 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin.additive.chunked_data import collect_chunks
-from widemargin.additive.coded_rows import (
-    bin_rows,
-    count_bins,
-    pad_rank,
-    sum_over_codes,
-    table_rows,
-)
+from widemargin.additive.coded_rows import count_bins
 from widemargin.additive.codes import Codes
-from widemargin.additive.curves import BinEncoder, BinModel, TableModel, bin_offsets
-from widemargin.additive.online_base import Represented, StochasticClassifier
+from widemargin.additive.curves import BinEncoder, BinModel, bin_offsets
+from widemargin.additive.online_base import StochasticClassifier
 from widemargin.additive.quantiser import SPACINGS, Quantiser, Ranges, fit_quantiser
+from widemargin.additive.representations import (
+    BinRepresentation,
+    Representation,
+    TableRepresentation,
+    constants,
+)
 from widemargin.additive.scalar_kernels import check_scalar_kernel, make_scalar_kernel
 from widemargin.additive.spectral_table import MAX_RANK, Spectrum, spectral_table
 from widemargin.kernels import Kernel
@@ -322,7 +322,7 @@ class AdditiveSVC(StochasticClassifier):
             return self.quantiser_.encode(problem.X, is_whole=True)
         return codes
 
-    def _represent(self, problem: Problem) -> Represented:
+    def _represent(self, problem: Problem) -> Representation:
         codes = self.quantiser_.encode(problem.X)
         # Later rows may have larger codes than these.
         offsets = np.arange(codes.n_features + 1) * self.quantiser_.n_bins
@@ -330,13 +330,13 @@ class AdditiveSVC(StochasticClassifier):
 
     def _represent_codes(
         self, problem: Problem, codes: Codes, offsets: NDArray[np.int64]
-    ) -> Represented:
+    ) -> Representation:
         extra, dtype = constants(len(codes), self.fit_intercept), self._dtype(problem)
         if self.rank_ == 0:
-            return Binned(self.quantiser_, codes, offsets, self._scales(), extra, dtype)
+            return BinRepresentation(self.quantiser_, codes, offsets, self._scales(), extra, dtype)
         codes = self._make_whole(problem, codes)
         encoder = BinEncoder(self.quantiser_, self._table)
-        return _Tabled(encoder, codes, self._scales(), extra, dtype)
+        return TableRepresentation(encoder, codes, self._scales(), extra, dtype)
 
     @property
     def tables_(self) -> NDArray[np.float64]:
@@ -356,62 +356,6 @@ class AdditiveSVC(StochasticClassifier):
     def intercept_(self) -> NDArray[np.float64]:
         """Constants."""
         return self._model.intercept
-
-
-class _Tabled:
-    """Data as codes with a spectral table."""
-
-    def __init__(
-        self, encoder: BinEncoder, codes: Codes, scale: NDArray[np.float64], extra: Any, dtype: type
-    ) -> None:
-        self.encoder = encoder
-        self.rows = table_rows(codes, encoder.table, None, scale, extra, dtype)
-        squares = np.square(encoder.table).sum(axis=1)
-        self.norms = sum_over_codes(codes, self.rows, squares, scale) + extra[0].shape[1]
-
-    def make_model(self, coef: NDArray[Any], extra: NDArray[Any]) -> TableModel:
-        """Model with these coefficients."""
-        shaped = coef.reshape(len(coef), -1, self.rows.rank)[:, :, : self.encoder.table.shape[1]]
-        intercept = extra.sum(axis=1, dtype=np.float64)
-        return TableModel(self.encoder, np.ascontiguousarray(shaped, np.float64), intercept)
-
-    def take_apart(self, model: TableModel) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Coefficients of a model, and its intercept if there is one."""
-        extra = np.repeat(model.intercept[:, None], self.rows.n_extra, axis=1)
-        return pad_rank(model.coef, self.rows.rank), extra
-
-
-class Binned:
-    """Data as codes for the intersection kernel, with a value of each curve at each bin."""
-
-    def __init__(
-        self,
-        quantiser: Quantiser,
-        codes: Codes,
-        offsets: NDArray[np.int64],
-        scale: NDArray[np.float64],
-        extra: Any,
-        dtype: type,
-    ) -> None:
-        self.quantiser = quantiser
-        self.rows = bin_rows(codes, offsets, quantiser.grid, scale, extra, dtype)
-        self.norms = sum_over_codes(codes, self.rows, quantiser.grid, scale) + extra[0].shape[1]
-
-    def make_model(self, coef: NDArray[Any], extra: NDArray[Any]) -> BinModel:
-        """Model with these curves."""
-        intercept = extra.sum(axis=1, dtype=np.float64)
-        return BinModel(self.quantiser, self.rows.offsets, coef, intercept)
-
-    def take_apart(self, model: BinModel) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Curves of a model, and its intercept if there is one."""
-        extra = np.repeat(model.intercept[:, None], self.rows.n_extra, axis=1)
-        return model.full_curves().reshape(len(model.curves), -1), extra
-
-
-def constants(n_rows: int, wanted: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The extra number of every row that makes an intercept, or none."""
-    ones = np.ones((n_rows, 1 if wanted else 0))
-    return ones, ones
 
 
 def code_counts(codes: Codes, n_bins: int, weights: NDArray[np.float64]) -> NDArray[np.float64]:

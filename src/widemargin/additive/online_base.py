@@ -1,7 +1,7 @@
 """Stochastic descent for the additive classifiers: whole fits, and fits in pieces."""
 
 from abc import abstractmethod
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +11,8 @@ from widemargin.additive.classifier_base import (
     HistogramClassifier,
     asked_classes,
 )
-from widemargin.additive.coded_rows import Rows
 from widemargin.additive.curves import BinModel, TableModel
+from widemargin.additive.representations import Representation
 from widemargin.additive.sgd import (
     BestPass,
     StochasticState,
@@ -30,19 +30,6 @@ from widemargin.validation import check_norms, check_number, draw_seed
 
 #: Passes of stochastic descent before the change of the coefficients is looked at.
 MIN_PASSES = 5
-
-
-class Represented(Protocol):
-    """Data as rows of numbers, and how coefficients of these become a model and back."""
-
-    rows: Rows
-    norms: NDArray[np.float64]
-
-    def make_model(self, coef: NDArray[Any], extra: NDArray[Any]) -> TableModel | BinModel:
-        """Model with these coefficients."""
-
-    def take_apart(self, model: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Coefficients of a model, and of its extra numbers."""
 
 
 class OnlineClassifier(PieceClassifier, CurveClassifier):
@@ -65,7 +52,7 @@ class OnlineClassifier(PieceClassifier, CurveClassifier):
         """Choose what does not change any more: bins, tables, anchors."""
 
     @abstractmethod
-    def _represent(self, problem: Problem) -> Represented:
+    def _represent(self, problem: Problem) -> Representation:
         """Rows of some data."""
 
     def _check_params(self) -> None:
@@ -94,7 +81,7 @@ class OnlineClassifier(PieceClassifier, CurveClassifier):
     def _step(
         self,
         problem: Problem,
-        data: Represented,
+        data: Representation,
         state: StochasticState,
         order: NDArray[np.intp],
         n_seen: int,
@@ -106,7 +93,7 @@ class OnlineClassifier(PieceClassifier, CurveClassifier):
             delay=self.eta0, is_squared=self.loss == "squared_hinge",
         )  # fmt: skip
 
-    def _finish(self, data: Represented, state: StochasticState) -> None:
+    def _finish(self, data: Representation, state: StochasticState) -> None:
         self._model = data.make_model(stochastic_coefs(data.rows, state), state.extra)
         self.t_ = state.n_steps
 
@@ -139,7 +126,9 @@ class StochasticClassifier(OnlineClassifier, HistogramClassifier):
             del self.violation_  # That of a fit before.
         return self
 
-    def _fit_stochastic(self, problem: Problem, data: Represented, deadline: float | None) -> None:
+    def _fit_stochastic(
+        self, problem: Problem, data: Representation, deadline: float | None
+    ) -> None:
         check_norms("X: kernel values", data.norms, "MinMaxScaler")
         rng = np.random.default_rng(draw_seed(self.random_state))
         state = start_stochastic(data.rows, len(asked_classes(problem)))
@@ -170,7 +159,7 @@ class StochasticClassifier(OnlineClassifier, HistogramClassifier):
         self.violation_ = change
         self._finish(data, state)
 
-    def _fit_dual(self, problem: Problem, data: Represented, deadline: float | None) -> None:
+    def _fit_dual(self, problem: Problem, data: Representation, deadline: float | None) -> None:
         result = self._descend(problem, data.rows, data.norms, deadline)
         self.t_ = int(result.n_iter.max()) * len(problem.labels)
         self._model = data.make_model(result.coef, result.extra)

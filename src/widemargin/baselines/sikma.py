@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from widemargin.additive.additive_svc import Binned, constants
 from widemargin.additive.classifier_base import asked_classes
 from widemargin.additive.curves import BinModel
 from widemargin.additive.online_base import OnlineClassifier
 from widemargin.additive.quantiser import MAX_COUNT, fit_quantiser
+from widemargin.additive.representations import BinRepresentation, constants
 from widemargin.additive.sgd import start_stochastic
 from widemargin.base import UnweightedClassifier
 from widemargin.kernels import is_small
@@ -144,7 +144,7 @@ class SIKMASVC(UnweightedClassifier, OnlineClassifier):
         spacing = "auto" if are_counts else "uniform"
         self.quantiser_ = fit_quantiser(ranges, self.n_bins, spacing, per_feature=True)
 
-    def _represent(self, problem: Problem) -> Binned:
+    def _represent(self, problem: Problem) -> BinRepresentation:
         X = problem.X
         if sparse.issparse(X) and self.quantiser_.zero_code != 0:
             # Zero is a level like any other, so every value has a code.
@@ -154,7 +154,9 @@ class SIKMASVC(UnweightedClassifier, OnlineClassifier):
         offsets = np.arange(codes.n_features + 1) * self.quantiser_.n_bins
         extra = constants(len(codes), self.fit_intercept)
         dtype = np.float64 if is_small(*problem.X.shape) else np.float32
-        return Binned(self.quantiser_, codes, offsets, self.quantiser_.span, extra, dtype)
+        return BinRepresentation(
+            self.quantiser_, codes, offsets, self.quantiser_.span, extra, dtype
+        )
 
     def _fit(self, problem: Problem) -> None:
         self._prepare(problem)
