@@ -24,7 +24,7 @@ from widemargin import (
 from widemargin.additive import anchors as anchor_choice
 from widemargin.additive import coded_rows_fast as additive_fast
 from widemargin.additive import dual_descent as additive
-from widemargin.additive import lr_svc, power_mean_svc, representations
+from widemargin.additive import lr_svc, representations
 from widemargin.additive.primal_newton import UnaryRows
 from widemargin.projected import plan as sparse_plan
 from widemargin.projected import scores as sparse_scores
@@ -332,7 +332,7 @@ def test_enough_time_takes_all_rows(model):
 
 
 def test_power_means_of_some_rows_are_enough(set_clock, monkeypatch):
-    monkeypatch.setattr(power_mean_svc, "FIRST_ROWS", 500)
+    monkeypatch.setattr(representations, "FIRST_ROWS", 500)
     X, y = make_rows(4000, 2, rare=0.5)
     X = X - X.min(axis=0)
     set_clock(2)

@@ -20,7 +20,12 @@ from widemargin.additive.representations import (
     TableRepresentation,
     constants,
 )
-from widemargin.additive.scalar_kernels import check_scalar_kernel, make_scalar_kernel
+from widemargin.additive.scalar_kernels import (
+    ScalarKernel,
+    check_scalar_kernel,
+    is_homogeneous,
+    make_scalar_kernel,
+)
 from widemargin.additive.spectral_table import MAX_RANK, Spectrum, spectral_table
 from widemargin.kernels import Kernel
 from widemargin.problem import Problem
@@ -201,16 +206,25 @@ class AdditiveSVC(StochasticClassifier):
             check_integer("rank", self.rank, low=1)
         if self.p != -np.inf:
             check_number("p", self.p)
-        kernel = make_scalar_kernel(self.kernel, self.p)
+        self._scalar_kernel()
         if self.scaling is not None:
             check_choice("scaling", self.scaling, ("max",))
-            if not kernel.is_homogeneous:
+            if not self._is_homogeneous:
                 raise ValueError(
                     "scaling: a callable kernel has its own idea of units; scale the features instead"
                 )
 
+    def _scalar_kernel(self) -> ScalarKernel:
+        """Make the kernel of two numbers; a kernel that is not additive is refused."""
+        return make_scalar_kernel(self.kernel, self.p)
+
+    @property
+    def _is_homogeneous(self) -> bool:
+        """Whether ``k(c x, c y) = c k(x, y)``, as for all kernels but callables."""
+        return is_homogeneous(self.kernel)
+
     def _needs_nonnegative(self) -> bool:
-        return not callable(self.kernel) or isinstance(self.kernel, Kernel)
+        return self._is_homogeneous
 
     @all_or_nothing
     def fit_chunks(self, chunks: Any, codes_path: str | os.PathLike[str] | None = None) -> Self:
@@ -242,7 +256,7 @@ class AdditiveSVC(StochasticClassifier):
         collected = collect_chunks(
             self, chunks, self._check_features, codes_path, self._fit_grid,
             # These kernels are zero at zero; others may need every value.
-            may_be_sparse=make_scalar_kernel(self.kernel, self.p).is_homogeneous,
+            may_be_sparse=self._is_homogeneous,
         )  # fmt: skip
         self.classes_, self.feature_ranges_ = collected.problem.classes, collected.ranges
         self.origin_ = np.zeros(self.n_features_in_)
@@ -258,13 +272,11 @@ class AdditiveSVC(StochasticClassifier):
         self._require_majority(problem)
 
     def _fit_codes(self, problem: Problem, codes: Codes, deadline: float | None) -> None:
+        """Fit to codes: represent, solve, model."""
         self._choose_table(problem, codes)
-        self.n_seen_ = len(problem.labels)
         data = self._represent_codes(problem, codes, bin_offsets(codes))
-        if self.solver == "sgd":
-            self._fit_stochastic(problem, data, deadline)
-        else:
-            self._fit_dual(problem, data, deadline)
+        coef, extra = self._solve(problem, data, deadline)
+        self._model = data.make_model(coef, extra)
 
     def _prepare(self, problem: Problem) -> None:
         """Choose the bins and the table."""
@@ -275,15 +287,14 @@ class AdditiveSVC(StochasticClassifier):
         self._fit_grid(self._measure(problem), problem.X, problem.sample_weights)
 
     def _fit_grid(self, ranges: Ranges, X: Any = None, weights: Any = None) -> Quantiser:
-        kernel = make_scalar_kernel(self.kernel, self.p)
         self.quantiser_ = fit_quantiser(
-            ranges, self.n_bins, self.binning, per_feature=kernel.is_homogeneous, X=X,
+            ranges, self.n_bins, self.binning, per_feature=self._is_homogeneous, X=X,
             weights=weights,
         )  # fmt: skip
         return self.quantiser_
 
     def _choose_table(self, problem: Problem, codes: Codes) -> None:
-        kernel = make_scalar_kernel(self.kernel, self.p)
+        kernel = self._scalar_kernel()
         # A homogeneous kernel has one table for all features, whose own ranges are factors on it. For
         # any other kernel all features share a range.
         values = self.quantiser_.grid if kernel.is_homogeneous else self.quantiser_.values(0)
@@ -301,15 +312,15 @@ class AdditiveSVC(StochasticClassifier):
     def _advise_scaling(self) -> str:
         largest = self.feature_ranges_[1] - self.origin_
         least = largest.min(initial=np.inf, where=largest > 0)
-        # Other kernels refuse it.
-        is_possible = make_scalar_kernel(self.kernel, self.p).is_homogeneous
-        if self.scaling is None and is_possible and largest.max() > WIDE_RANGES * least:
+        is_wide = largest.max() > WIDE_RANGES * least
+        # Scaling is not allowed with other kernels.
+        if self.scaling is None and self._is_homogeneous and is_wide:
             return 'set scaling="max", since the ranges of the features differ widely'
         return super()._advise_scaling()
 
     def _scales(self) -> NDArray[np.float64]:
         """Factor on the kernel of each feature."""
-        if not make_scalar_kernel(self.kernel, self.p).is_homogeneous:
+        if not self._is_homogeneous:
             return np.ones(self.n_features_in_)
         largest = self.feature_ranges_[1] - self.origin_
         unit = np.where(largest > 0, largest, 1.0) if self.scaling == "max" else 1.0

@@ -157,6 +157,7 @@ class IntersectionSVC(AdditiveClassifier):
             )
 
     def _fit(self, problem: Problem) -> None:
+        """Fit to validated data: represent, solve, model."""
         deadline = self._deadline()
         ranges = self._measure(problem)
         self.quantiser_ = _fit_bins(problem, ranges, self.n_bins, float(self.clip_quantile))
@@ -164,10 +165,9 @@ class IntersectionSVC(AdditiveClassifier):
         is_whole = self.quantiser_.zero_code != 0
         codes = self.quantiser_.encode(problem.X, is_whole=is_whole)
         offsets = bin_offsets(codes)
-        result = self._solve(problem, codes, offsets, deadline)
-        curves = result.coef
+        curves = self._solve(problem, codes, offsets, deadline).coef
         if len(problem.classes) == 2 and len(curves) == 2:
-            # Crammer and Singer's two curves are opposite; one says it all.
+            # Crammer and Singer's two functions are opposite, and their difference decides.
             curves = curves[1:] - curves[:1]
         self._model = BinModel(self.quantiser_, offsets, curves, np.zeros(len(curves)))
         self._require_majority(problem)

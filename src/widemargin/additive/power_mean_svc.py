@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -12,19 +11,11 @@ from widemargin.additive.curves import TableModel
 from widemargin.additive.online_base import StochasticClassifier
 from widemargin.additive.power_mean_table import PAPER_ANCHORS, chebyshev_anchors
 from widemargin.additive.quantiser import Quantiser
-from widemargin.additive.representations import LogRepresentation, Regression
-from widemargin.additive.scalar_kernels import ScalarKernel, make_scalar_kernel, power_mean
-from widemargin.deadline import seconds_left
+from widemargin.additive.representations import LogRepresentation, Regression, represent_in_time
+from widemargin.additive.scalar_kernels import ScalarKernel, make_scalar_kernel, paper_power_mean
 from widemargin.majority import judged_rows
-from widemargin.problem import Problem, take_rows
-from widemargin.validation import check_choice, check_flag, check_integer, check_number, draw_seed
-
-#: Smallest number that is raised to a negative power.
-ZERO = 0.001
-#: Rows that are coded in any case, and the least factor by which a larger draw is worth the time.
-FIRST_ROWS, MIN_GROWTH = 1000, 1.5
-#: How much more time a row takes among many: their values are sorted.
-CODING_GROWTH = 1.5
+from widemargin.problem import Problem
+from widemargin.validation import check_choice, check_flag, check_integer, check_number
 
 
 class PowerMeanSVC(StochasticClassifier):
@@ -210,15 +201,9 @@ class PowerMeanSVC(StochasticClassifier):
             )
         return anchors
 
-    def _power_mean(self, x: Any, y: Any) -> NDArray[np.float64]:
-        """Power means, with small numbers in place of those that have no power; zero at zero."""
-        K = power_mean(x, y, self.p, ZERO)
-        K[np.asarray(x) == 0.0] = 0.0
-        return K
-
     def _scalar_kernel(self) -> ScalarKernel:
         if self.kernel is None:
-            return ScalarKernel("power_mean", self._power_mean, np.asarray, True)
+            return paper_power_mean(self.p)
         return make_scalar_kernel(self.kernel, self.p)
 
     def _prepare(self, problem: Problem) -> None:
@@ -226,40 +211,16 @@ class PowerMeanSVC(StochasticClassifier):
         self.anchors_ = self._unit_anchors() * self.unit_
 
     def _fit(self, problem: Problem) -> None:
+        """Fit to validated data: represent, solve, model."""
         deadline = self._deadline()
         problem = replace(problem, X=self._take_features(problem.X, problem.sample_weights))
         self._prepare(problem)
-        part, data = self._represent_in_time(problem, deadline)
-        self.n_seen_ = len(part.labels)
-        if self.solver == "sgd":
-            self._fit_stochastic(part, data, deadline)
-        else:
-            self._fit_dual(part, data, deadline)
+        part, data = represent_in_time(problem, self._represent, deadline, self.random_state)
+        coef, extra = self._solve(part, data, deadline)
+        self._model = data.make_model(coef, extra)
         self._note_part(part, problem)
         # Decisions of all rows would take as long as coding them.
         self._require_majority(judged_rows(problem))
-
-    def _represent_in_time(
-        self, problem: Problem, deadline: float | None
-    ) -> tuple[Problem, LogRepresentation]:
-        """The rows, or as many of them, drawn by chance, as can be coded in half of the time.
-
-        Larger and larger draws are coded until there is no time for the next.
-        """
-        n, n_rows = len(problem.labels), FIRST_ROWS
-        if deadline is None or n <= n_rows:
-            return problem, self._represent(problem)
-        order = np.random.default_rng(draw_seed(self.random_state)).permutation(n)
-        end = deadline - 0.5 * seconds_left(deadline)
-        while True:
-            part = problem if n_rows == n else take_rows(problem, np.sort(order[:n_rows]))
-            began = perf_counter()
-            data = self._represent(part)
-            taken = CODING_GROWTH * max(perf_counter() - began, 1e-6)
-            affordable = seconds_left(end) / taken
-            if n_rows == n or affordable < MIN_GROWTH:
-                return part, data
-            n_rows = min(n, int(n_rows * affordable))
 
     def _represent(self, problem: Problem) -> LogRepresentation:
         quantiser = None

@@ -6,6 +6,7 @@ turns a model into coefficients, from which a solver continues.
 """
 
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -36,13 +37,19 @@ from widemargin.additive.curves import (
 from widemargin.additive.power_mean_table import NEGLIGIBLE, regression_tables
 from widemargin.additive.quantiser import Quantiser
 from widemargin.additive.scalar_kernels import ScalarKernel, check_scalar_kernel
-from widemargin.deadline import is_late
+from widemargin.deadline import is_late, seconds_left
 from widemargin.kernels import CallableKernel, Index, Kernel
 from widemargin.kernels.custom import check_matrix
 from widemargin.parallel import Workers
+from widemargin.problem import Problem, take_rows
+from widemargin.validation import draw_seed
 
 #: Rows whose kernel values are computed between two looks at the clock.
 BLOCK_ROWS = 4096
+#: Rows of the first sample if time is limited, and the least factor by which the next is larger.
+FIRST_ROWS, MIN_GROWTH = 1000, 1.5
+#: How much more time a row takes in a larger sample, whose values are sorted.
+CODING_GROWTH = 1.5
 
 
 class Representation(Protocol):
@@ -250,6 +257,32 @@ class LogRepresentation:
         if self.zero_write is not None:
             extra[:, 1] = (model.coef @ self.zero_read).sum(axis=1)
         return pad_rank(model.coef, self.rows.rank), extra
+
+
+def represent_in_time(
+    problem: Problem,
+    represent: Callable[[Problem], LogRepresentation],
+    deadline: float | None,
+    random_state: Any,
+) -> tuple[Problem, LogRepresentation]:
+    """Represent all rows, or as many random rows as half of the time allows.
+
+    Larger and larger samples are represented until there is no time for the next one.
+    """
+    n, n_rows = len(problem.labels), FIRST_ROWS
+    if deadline is None or n <= n_rows:
+        return problem, represent(problem)
+    order = np.random.default_rng(draw_seed(random_state)).permutation(n)
+    end = deadline - 0.5 * seconds_left(deadline)
+    while True:
+        part = problem if n_rows == n else take_rows(problem, np.sort(order[:n_rows]))
+        began = perf_counter()
+        data = represent(part)
+        taken = CODING_GROWTH * max(perf_counter() - began, 1e-6)
+        affordable = seconds_left(end) / taken
+        if n_rows == n or affordable < MIN_GROWTH:
+            return part, data
+        n_rows = min(n, int(n_rows * affordable))
 
 
 def fold_zeros(

@@ -22,6 +22,8 @@ from widemargin.kernels.custom import as_numbers, call_given, check_matrix
 ADDITIVE: dict[str, type[Kernel]] = {
     cls.name: cls for cls in (Chi2, Intersection, Hellinger, JensenShannon, PowerMean)
 }
+#: Smallest number that is raised to a negative power: epsilon in the PmSVM paper.
+SMALL = 0.001
 #: Numbers on which a callable kernel is checked.
 MAX_CHECKED = 64
 #: What a callable for single numbers needs.
@@ -72,6 +74,26 @@ def make_scalar_kernel(kernel: Any, p: float = -1.0) -> ScalarKernel:
         f"kernel: {kernel!r} is not additive; use one of {', '.join(sorted(ADDITIVE))}, or a callable "
         "k(x, y) of two arrays of numbers"
     )
+
+
+def is_homogeneous(kernel: Any) -> bool:
+    """Return whether `make_scalar_kernel` makes a homogeneous kernel; it does of all but callables."""
+    return not callable(kernel) or isinstance(kernel, Kernel)
+
+
+def paper_power_mean(p: float) -> ScalarKernel:
+    """Make the power mean kernel of the PmSVM paper, which is zero where x is zero.
+
+    Where p is negative, numbers below `SMALL` count as `SMALL`, since zero has no negative power
+    (PmSVM, Section IV-B).
+    """
+
+    def compute(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+        K = power_mean(x, y, p, SMALL)
+        K[np.asarray(x) == 0.0] = 0.0
+        return K
+
+    return ScalarKernel("power_mean", compute, np.asarray, True)
 
 
 def power_mean(x: Any, y: Any, p: float, floor: float = 0.0) -> NDArray[np.float64]:

@@ -11,7 +11,7 @@ from widemargin.additive.curves import BinModel
 from widemargin.additive.online_base import OnlineClassifier
 from widemargin.additive.quantiser import MAX_COUNT, fit_quantiser
 from widemargin.additive.representations import BinRepresentation, constants
-from widemargin.additive.sgd import start_stochastic
+from widemargin.additive.sgd import start_stochastic, stochastic_coefs, stochastic_pass
 from widemargin.base import UnweightedClassifier
 from widemargin.kernels import is_small
 from widemargin.problem import Problem
@@ -164,7 +164,8 @@ class SIKMASVC(UnweightedClassifier, OnlineClassifier):
         n = self.n_seen_ = len(problem.labels)
         state = start_stochastic(data.rows, len(asked_classes(problem)))
         rng = np.random.default_rng(draw_seed(self.random_state))
+        primal = self._make_primal(problem, data, n)
         for _ in range(self.max_iter):
-            self._step(problem, data, state, rng.permutation(n), n)
-        self._finish(data, state)
-        self.n_iter_, self.stop_reason_ = self.max_iter, "max_iter"
+            stochastic_pass(data.rows, rng.permutation(n), primal, state)
+        self._model = data.make_model(stochastic_coefs(data.rows, state), state.extra)
+        self.t_, self.n_iter_, self.stop_reason_ = state.n_steps, self.max_iter, "max_iter"
