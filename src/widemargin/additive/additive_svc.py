@@ -1,4 +1,4 @@
-"""Additive kernels at the cost of a linear machine: spectral tables."""
+"""AdditiveSVC: an SVM with an additive kernel, at the cost of a linear SVM, by spectral tables."""
 
 import os
 from collections.abc import Callable
@@ -32,9 +32,9 @@ from widemargin.problem import Problem
 from widemargin.transaction import all_or_nothing
 from widemargin.validation import ANY_BLOCKS, check_choice, check_flag, check_integer, check_number
 
-#: Rank beyond which the intersection kernel is better off with a value for each bin.
+#: Rank beyond which the intersection kernel is faster with a value for each bin than with a table.
 BINS_RANK = 8
-#: The largest values of features differ widely if one is so many times another.
+#: Ratio of the largest values of two features beyond which a warning recommends scaling.
 WIDE_RANGES = 100.0
 
 
@@ -107,7 +107,7 @@ class AdditiveSVC(StochasticClassifier):
     tables_ : ndarray of shape (n_bins, rank)
         Numbers for each code.
     coef_ : ndarray of shape (n_functions, n_features, rank)
-        What to multiply them by: one function for two classes, else one for each class.
+        Coefficients of these numbers: one function for two classes, else one for each class.
     intercept_ : ndarray of shape (n_functions,)
         Constants.
     rank_ : int
@@ -211,7 +211,8 @@ class AdditiveSVC(StochasticClassifier):
             check_choice("scaling", self.scaling, ("max",))
             if not self._is_homogeneous:
                 raise ValueError(
-                    "scaling: a callable kernel has its own idea of units; scale the features instead"
+                    "scaling: not available with a callable kernel, which need not be homogeneous; "
+                    "scale the features instead"
                 )
 
     def _scalar_kernel(self) -> ScalarKernel:
@@ -228,7 +229,7 @@ class AdditiveSVC(StochasticClassifier):
 
     @all_or_nothing
     def fit_chunks(self, chunks: Any, codes_path: str | os.PathLike[str] | None = None) -> Self:
-        """Fit to data that come in pieces and need not fit into memory.
+        """Fit the SVM model to data given in pieces, which need not fit into memory.
 
         The pieces are read twice: for the range of every feature, then for the codes, of one byte a
         value (two with more than 256 bins), on which the fit works. Of sparse pieces only the stored
@@ -359,7 +360,7 @@ class AdditiveSVC(StochasticClassifier):
 
     @property
     def coef_(self) -> NDArray[np.float64]:
-        """What to multiply the numbers of a code by."""
+        """Coefficients of the numbers of a code."""
         model = self._model
         return model.full_curves() if isinstance(model, BinModel) else model.coef
 
@@ -370,7 +371,7 @@ class AdditiveSVC(StochasticClassifier):
 
 
 def code_counts(codes: Codes, n_bins: int, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How often each bin occurs, rows weighted; the first, which zeros fill, is left out."""
+    """Count how often each bin occurs, rows weighted, without the first, which holds the zeros."""
     counts = count_bins(codes, n_bins, weights)
     counts[0] = 0.0
     return counts if counts.any() else np.ones_like(counts)

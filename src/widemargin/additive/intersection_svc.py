@@ -1,4 +1,4 @@
-"""The histogram intersection kernel by coordinate descent on bins: ICD."""
+"""IntersectionSVC: an SVM with the histogram intersection kernel, by ICD."""
 
 from dataclasses import replace
 from typing import Any
@@ -221,15 +221,16 @@ class IntersectionSVC(AdditiveClassifier):
 
 
 def _fit_bins(problem: Problem, ranges: Ranges, n_bins: int, share: float) -> Quantiser:
-    """Whole numbers as they are, else Eq. 13 of the paper: one range for all features."""
+    """Make bins: one for each whole number of a count, else those of ICD Eq. 13 for all features."""
     low, high = float(ranges.low.min()), float(ranges.high.max())
     d = len(ranges.low)
     if ranges.is_integer and low >= 0 and 1 <= high <= MAX_COUNT:
         return Quantiser(np.zeros(d), np.full(d, high), np.arange(high + 1) / high, "uniform")
     top = find_quantile(problem.X, problem.sample_weights, share)
     if top in (low, 0.0) and high > top:
-        # Most values are the smallest, or zero: these say nothing of how far the others reach.
+        # Most values are the smallest, or zero; the quantile of the other values is needed.
         top = find_quantile(problem.X, problem.sample_weights, share, above=top)
+    # ICD Eq. 13, with v_min = low and v_max = top.
     span = top - low if top > low else 1.0
     grid = np.linspace(0.0, 1.0, n_bins + 1)
     return Quantiser(np.full(d, low), np.full(d, span), grid, "uniform", cut=True)

@@ -1,4 +1,4 @@
-"""Linear regression SVM: any kernel through its values at a few anchors."""
+"""LRSVC: the LR-SVM of Wu and Yang, "Power Mean SVM" (PmSVM Algorithm 2)."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,8 +30,8 @@ class LRSVC(LinearClassifier):
     """Linear regression SVM (LR-SVM): any kernel through its values at a few anchors.
 
     Algorithm 2 of Wu and Yang, "Power Mean SVM": decision values are estimated by a regression on
-    explanatory variables. With the kernel's values at the anchors as these (the default), this is
-    a linear machine on Nystrom's features.
+    explanatory variables. By default these are the kernel's values at the anchors, which makes the
+    model a linear SVM on Nystrom's features.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Stochastic descent for the additive classifiers: whole fits, and fits in pieces."""
+"""Base classes of the additive classifiers with stochastic descent: `partial_fit` and solvers."""
 
 from abc import abstractmethod
 from typing import Any, Self
@@ -29,7 +29,7 @@ from widemargin.validation import check_norms, check_number, draw_seed
 
 
 class OnlineClassifier(PieceClassifier, CurveClassifier):
-    """Base of the classifiers with tables whose rows are learned one by one."""
+    """Base of classifiers that learn in pieces by stochastic descent on a representation."""
 
     loss: str
     alpha: float | None
@@ -45,16 +45,16 @@ class OnlineClassifier(PieceClassifier, CurveClassifier):
 
     @abstractmethod
     def _prepare(self, problem: Problem) -> None:
-        """Choose what does not change any more: bins, tables, anchors."""
+        """Choose what the first piece fixes for all later ones: bins, tables, anchors."""
 
     @abstractmethod
     def _represent(self, problem: Problem) -> Representation:
-        """Rows of some data."""
+        """Represent some data as rows of numbers."""
 
     def _check_params(self) -> None:
         super()._check_params()
         check_number("alpha", self.alpha, above=0, optional=True)
-        # At zero the first step would shrink all coefficients to nothing, and their scale with them.
+        # With eta0 = 0 the first step would multiply all coefficients and their scale by zero.
         check_number("eta0", self.eta0, above=0)
 
     def _learn_piece(self, problem: Problem, *, is_first: bool) -> None:
@@ -89,33 +89,34 @@ class OnlineClassifier(PieceClassifier, CurveClassifier):
 
 
 class StochasticClassifier(OnlineClassifier, HistogramClassifier):
-    """Base of those that have another solver, and weights of rows."""
+    """Base of additive classifiers with dual and stochastic solvers and with sample weights."""
 
     solver: str
 
     @all_or_nothing
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """One pass of stochastic descent over some rows, going on from the solution there is.
+        """Make one pass of stochastic descent over some rows, starting from the current solution.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            Data. Bins are those of the first call; later values beyond their range count as its end.
+            Data. The first call fixes the bins; later values beyond their range count as the nearest
+            end of it.
         y : array-like of shape (n_samples,)
             Class labels.
         classes : array-like, optional
-            All labels there will be; needed in the first call.
+            All labels of this and later calls; required in the first call.
         sample_weight : array-like of shape (n_samples,), optional
             Factor on the loss of each row.
 
         Returns
         -------
         self : estimator
-            The classifier, improved.
+            The fitted classifier.
         """
         self._fit_piece(X, y, classes, sample_weight)
         if hasattr(self, "violation_"):
-            del self.violation_  # That of a fit before.
+            del self.violation_  # It belongs to an earlier `fit`.
         return self
 
     def _solve(

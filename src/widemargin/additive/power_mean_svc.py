@@ -1,4 +1,4 @@
-"""Power mean SVM: a regression on logarithms stands in for the kernel."""
+"""PowerMeanSVC: the PmSVM of Wu and Yang, in which a regression on logarithms replaces the kernel."""
 
 from collections.abc import Callable
 from dataclasses import replace

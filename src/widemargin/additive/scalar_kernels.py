@@ -26,7 +26,7 @@ ADDITIVE: dict[str, type[Kernel]] = {
 SMALL = 0.001
 #: Numbers on which a callable kernel is checked.
 MAX_CHECKED = 64
-#: What a callable for single numbers needs.
+#: Advice in the error for a callable that takes single numbers only.
 ARRAYS_HINT = "; k(x, y) must take arrays: use functions of NumPy, or wrap it in numpy.vectorize"
 
 
@@ -37,7 +37,7 @@ class ScalarKernel:
     Attributes
     ----------
     name : str
-        What to call it.
+        Name of the kernel.
     matrix : callable
         ``matrix(x, y)`` gives the values between two vectors of numbers.
     diag : callable
@@ -97,7 +97,7 @@ def paper_power_mean(p: float) -> ScalarKernel:
 
 
 def power_mean(x: Any, y: Any, p: float, floor: float = 0.0) -> NDArray[np.float64]:
-    """Power means between two vectors of numbers, those below ``floor`` raised to it if p < 0."""
+    """Compute power means between two vectors; if p < 0, numbers below ``floor`` count as it."""
     if -inf < p < 0:
         x, y = np.maximum(x, floor), np.maximum(y, floor)
     return make_scalar_kernel("power_mean", p)(x, y)

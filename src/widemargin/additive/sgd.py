@@ -84,14 +84,14 @@ class StochasticResult:
 
 @dataclass
 class StochasticState:
-    """Coefficients in the course of stochastic descent.
+    """Coefficients during stochastic descent.
 
     Attributes
     ----------
     coef : ndarray, one-dimensional
         Coefficients of all classes, each divided by its scale; the order is that of the rows.
     extra : ndarray of shape (n_problems, n_extra)
-        Of the extra numbers, divided alike.
+        Coefficients of the extra numbers, each divided by the scale of its class.
     scales : ndarray of shape (n_problems,)
         The scales.
     losses : ndarray of shape (n_problems,)
@@ -109,10 +109,10 @@ class StochasticState:
 
 
 class BestPass:
-    """The best coefficients that stochastic descent has had.
+    """The best coefficients of a stochastic descent.
 
-    With approximate gradients it may go astray; as steps get shorter all the time, coefficients
-    settle wherever they are.
+    With approximate gradients the descent may diverge. Since its steps get shorter all the time, it
+    would not return from there.
     """
 
     def __init__(self, state: StochasticState) -> None:
@@ -131,7 +131,7 @@ class BestPass:
         return not self.state.losses.max() <= DIVERGED * max(self.loss, 1.0)
 
     def restore(self) -> None:
-        """Go back to the best coefficients."""
+        """Return to the best coefficients."""
         self.state.coef[:], self.state.extra[:] = self.kept
 
 
@@ -216,7 +216,7 @@ def stochastic_pass(
 
 
 def start_stochastic(rows: Rows, n_problems: int) -> StochasticState:
-    """Coefficients of zero."""
+    """Start from coefficients of zero."""
     return StochasticState(
         np.zeros(count_coefs(rows) * n_problems, float_type(rows)),
         np.zeros((n_problems, rows.n_extra), float_type(rows)),
