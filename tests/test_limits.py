@@ -21,9 +21,10 @@ from widemargin import (
     ProjectedSVC,
     deadline,
 )
+from widemargin.additive import anchors as anchor_choice
 from widemargin.additive import coded_rows_fast as additive_fast
 from widemargin.additive import dual_descent as additive
-from widemargin.additive import lr_svc, power_mean_svc
+from widemargin.additive import lr_svc, representations
 from widemargin.additive.primal_newton import UnaryRows
 from widemargin.projected import plan as sparse_plan
 from widemargin.projected import scores as sparse_scores
@@ -239,7 +240,7 @@ def test_linear_models_stopped_at_any_look_beat_the_majority(
     set_clock, monkeypatch, model, n_classes
 ):
     monkeypatch.setattr(additive, "PIECE_WORK", 2000)
-    monkeypatch.setattr(lr_svc, "BLOCK_ROWS", 128)
+    monkeypatch.setattr(representations, "BLOCK_ROWS", 128)
     rng = np.random.default_rng(0)
     # Labels have nothing to do with the features: the majority is hard to beat.
     X = rng.random((1500, 4))
@@ -293,12 +294,11 @@ def test_a_newton_step_ends_when_time_is_up(set_clock, monkeypatch):
 
 
 def test_kernel_values_of_some_rows_are_enough(set_clock, monkeypatch):
-    monkeypatch.setattr(lr_svc, "BLOCK_ROWS", 100)
+    monkeypatch.setattr(representations, "BLOCK_ROWS", 100)
     seen = []
-    make = lr_svc._Reader.make_numbers
-    monkeypatch.setattr(
-        lr_svc._Reader, "make_numbers", lambda self, X: seen.append(len(X)) or make(self, X)
-    )
+    kind = representations.AnchorRepresentation
+    make = kind.make_numbers
+    monkeypatch.setattr(kind, "make_numbers", lambda self, X: seen.append(len(X)) or make(self, X))
     X, y = make_rows(2000, 2, rare=0.5)
     set_clock(10)
     model = fit_late(LRSVC(n_anchors=10, max_time=1.0, n_jobs=1, random_state=0), X, y)
@@ -309,7 +309,7 @@ def test_kernel_values_of_some_rows_are_enough(set_clock, monkeypatch):
 
 def test_anchors_are_as_many_as_there_is_time_for(monkeypatch):
     X, y = make_rows(2000, 2)
-    monkeypatch.setattr(lr_svc, "perf_counter", mock.Mock(side_effect=[0.0, 1.0]))
+    monkeypatch.setattr(anchor_choice, "perf_counter", mock.Mock(side_effect=[0.0, 1.0]))
     # A hundred anchors take a second, an eighth of the time allows for five times the work.
     model = LRSVC(n_anchors=1000, anchors="random", max_time=40.0, max_iter=1, random_state=0)
     fit_late(model, X, y)
@@ -332,7 +332,7 @@ def test_enough_time_takes_all_rows(model):
 
 
 def test_power_means_of_some_rows_are_enough(set_clock, monkeypatch):
-    monkeypatch.setattr(power_mean_svc, "FIRST_ROWS", 500)
+    monkeypatch.setattr(representations, "FIRST_ROWS", 500)
     X, y = make_rows(4000, 2, rare=0.5)
     X = X - X.min(axis=0)
     set_clock(2)

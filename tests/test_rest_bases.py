@@ -96,7 +96,7 @@ def test_a_kernel_that_is_none_is_no_first_piece(digits):
 
 def test_a_piece_that_fails_changes_nothing(monkeypatch, digits):
     X, y = digits[0][:100], digits[1][:100]
-    for cls, step in ((PWLSGDSVC, "_pass"), (SIKMASVC, "_step")):
+    for cls, step in ((PWLSGDSVC, "_pass"), (SIKMASVC, "_make_primal")):
         model = cls(random_state=0).partial_fit(X, y, classes=np.arange(10))
         before = model.decision_function(X)
         with monkeypatch.context() as patch:

@@ -1,4 +1,4 @@
-"""What the one-vs-rest classifiers share: input, and decisions of one function or one a class."""
+"""Base classes of the one-vs-rest classifiers: validation of input, `fit`, and decisions."""
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
@@ -22,7 +22,7 @@ from widemargin.validation import (
 
 
 class OneVsRest(ClassifierMixin, BaseEstimator, ABC):
-    """Base of the classifiers with one function for two classes, and one for each of more."""
+    """Base of classifiers with one decision function for two classes, else one for each class."""
 
     C: float
     class_weight: dict[Any, float] | str | None
@@ -32,7 +32,7 @@ class OneVsRest(ClassifierMixin, BaseEstimator, ABC):
     _layout = FLOAT_ROWS
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Signed scores.
+        """Compute the decision function of the given data.
 
         Parameters
         ----------
@@ -47,7 +47,7 @@ class OneVsRest(ClassifierMixin, BaseEstimator, ABC):
         return self._scores(self._decide(self._check_queries(X)))
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Most likely class of every row.
+        """Predict the class of every row.
 
         Parameters
         ----------
@@ -70,7 +70,7 @@ class OneVsRest(ClassifierMixin, BaseEstimator, ABC):
         return hasattr(self, "_model")
 
     def _fit_rows(self, X: Any, y: Any, sample_weight: Any = None) -> None:
-        """What `fit` does, but for warnings."""
+        """Validate the input and fit; `fit` adds the convergence warning."""
         self._check_params()
         problem = validate_problem(
             self, X, y, sample_weight, self.class_weight, precomputed=False, layout=self._layout
@@ -84,18 +84,18 @@ class OneVsRest(ClassifierMixin, BaseEstimator, ABC):
 
     @abstractmethod
     def _fit(self, problem: Problem) -> None:
-        """Fit to validated data; the model is set when all else is done."""
+        """Fit to validated data."""
 
     def _decide(self, X: Any) -> NDArray[np.float64]:
-        """Decision values of checked data, shape (n, n_functions)."""
+        """Compute decision values of validated data, shape (n, n_functions)."""
         decisions: NDArray[np.float64] = self._model.decide(X, n_jobs=self.n_jobs)
         return decisions
 
     def _check_features(self, X: Any) -> None:
-        """Take any; classes whose kernel is not defined for all say otherwise."""
+        """Accept all features; classes whose kernel is not defined for all override this."""
 
     def _take_features(self, X: Any, weights: NDArray[np.float64] | None = None) -> Any:
-        """Features as the model takes them; with weights of the rows at the beginning of a fit."""
+        """Return features as the model needs them; ``weights`` are given at the start of a fit."""
         self._check_features(X)
         return X
 
@@ -116,11 +116,11 @@ class OneVsRest(ClassifierMixin, BaseEstimator, ABC):
 
 
 class RestClassifier(OneVsRest):
-    """Base of those that take weights of rows."""
+    """Base of one-vs-rest classifiers whose `fit` accepts sample weights."""
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit the classifier.
+        """Fit the SVM model according to the given training data.
 
         Parameters
         ----------
@@ -142,10 +142,10 @@ class RestClassifier(OneVsRest):
 
 
 class PieceClassifier(OneVsRest):
-    """Base of those that can be fitted to data in pieces."""
+    """Base of one-vs-rest classifiers that can be fitted in pieces."""
 
     def _fit_piece(self, X: Any, y: Any, classes: Any, sample_weight: Any = None) -> None:
-        """What `partial_fit` does."""
+        """Validate a piece of the data and fit to it; `partial_fit` calls this."""
         self._check_params()
         is_first = not self.__sklearn_is_fitted__()
         problem = validate_partial(self, X, y, classes, sample_weight, is_first=is_first)
@@ -156,15 +156,15 @@ class PieceClassifier(OneVsRest):
 
     @abstractmethod
     def _learn_piece(self, problem: Problem, *, is_first: bool) -> None:
-        """Go on from the model there is, if any, with some rows; attributes are set at the end."""
+        """Continue from the current model, if there is one, with some rows."""
 
 
 class UnweightedClassifier(PieceClassifier):
-    """Base of those that take rows one by one and no weights of them."""
+    """Base of online classifiers whose `fit` and `partial_fit` accept no sample weights."""
 
     @all_or_nothing
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit the classifier.
+        """Fit the SVM model according to the given training data.
 
         Parameters
         ----------
@@ -184,22 +184,22 @@ class UnweightedClassifier(PieceClassifier):
 
     @all_or_nothing
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
-        """One pass over some rows, going on from the solution there is.
+        """Make one pass over some rows, starting from the current solution.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            Data. The curves have the knots or levels of the first call; values beyond their range
-            count as its end.
+            Data. The first call fixes the knots or levels of the curves; values beyond their range
+            count as the nearest end of it.
         y : array-like of shape (n_samples,)
             Class labels.
         classes : array-like, optional
-            All labels there will be; needed in the first call.
+            All labels of this and later calls; required in the first call.
 
         Returns
         -------
         self : estimator
-            The classifier, improved.
+            The fitted classifier.
         """
         self._fit_piece(X, y, classes)
         return self

@@ -1,4 +1,4 @@
-"""Additive kernels at the cost of a linear machine: spectral tables."""
+"""AdditiveSVC: an SVM with an additive kernel, at the cost of a linear SVM, by spectral tables."""
 
 import os
 from collections.abc import Callable
@@ -9,27 +9,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin.additive.chunked_data import collect_chunks
-from widemargin.additive.coded_rows import (
-    bin_rows,
-    count_bins,
-    pad_rank,
-    sum_over_codes,
-    table_rows,
-)
+from widemargin.additive.coded_rows import count_bins
 from widemargin.additive.codes import Codes
-from widemargin.additive.curves import BinEncoder, BinModel, TableModel, bin_offsets
-from widemargin.additive.online_base import Represented, StochasticClassifier
+from widemargin.additive.curves import BinEncoder, BinModel, bin_offsets
+from widemargin.additive.online_base import StochasticClassifier
 from widemargin.additive.quantiser import SPACINGS, Quantiser, Ranges, fit_quantiser
-from widemargin.additive.scalar_kernels import check_scalar_kernel, make_scalar_kernel
+from widemargin.additive.representations import (
+    BinRepresentation,
+    Representation,
+    TableRepresentation,
+    constants,
+)
+from widemargin.additive.scalar_kernels import (
+    ScalarKernel,
+    check_scalar_kernel,
+    is_homogeneous,
+    make_scalar_kernel,
+)
 from widemargin.additive.spectral_table import MAX_RANK, Spectrum, spectral_table
 from widemargin.kernels import Kernel
 from widemargin.problem import Problem
 from widemargin.transaction import all_or_nothing
 from widemargin.validation import ANY_BLOCKS, check_choice, check_flag, check_integer, check_number
 
-#: Rank beyond which the intersection kernel is better off with a value for each bin.
+#: Rank beyond which the intersection kernel is faster with a value for each bin than with a table.
 BINS_RANK = 8
-#: The largest values of features differ widely if one is so many times another.
+#: Ratio of the largest values of two features beyond which a warning recommends scaling.
 WIDE_RANGES = 100.0
 
 
@@ -102,7 +107,7 @@ class AdditiveSVC(StochasticClassifier):
     tables_ : ndarray of shape (n_bins, rank)
         Numbers for each code.
     coef_ : ndarray of shape (n_functions, n_features, rank)
-        What to multiply them by: one function for two classes, else one for each class.
+        Coefficients of these numbers: one function for two classes, else one for each class.
     intercept_ : ndarray of shape (n_functions,)
         Constants.
     rank_ : int
@@ -201,20 +206,30 @@ class AdditiveSVC(StochasticClassifier):
             check_integer("rank", self.rank, low=1)
         if self.p != -np.inf:
             check_number("p", self.p)
-        kernel = make_scalar_kernel(self.kernel, self.p)
+        self._scalar_kernel()
         if self.scaling is not None:
             check_choice("scaling", self.scaling, ("max",))
-            if not kernel.is_homogeneous:
+            if not self._is_homogeneous:
                 raise ValueError(
-                    "scaling: a callable kernel has its own idea of units; scale the features instead"
+                    "scaling: not available with a callable kernel, which need not be homogeneous; "
+                    "scale the features instead"
                 )
 
+    def _scalar_kernel(self) -> ScalarKernel:
+        """Make the kernel of two numbers; a kernel that is not additive is refused."""
+        return make_scalar_kernel(self.kernel, self.p)
+
+    @property
+    def _is_homogeneous(self) -> bool:
+        """Whether ``k(c x, c y) = c k(x, y)``, as for all kernels but callables."""
+        return is_homogeneous(self.kernel)
+
     def _needs_nonnegative(self) -> bool:
-        return not callable(self.kernel) or isinstance(self.kernel, Kernel)
+        return self._is_homogeneous
 
     @all_or_nothing
     def fit_chunks(self, chunks: Any, codes_path: str | os.PathLike[str] | None = None) -> Self:
-        """Fit to data that come in pieces and need not fit into memory.
+        """Fit the SVM model to data given in pieces, which need not fit into memory.
 
         The pieces are read twice: for the range of every feature, then for the codes, of one byte a
         value (two with more than 256 bins), on which the fit works. Of sparse pieces only the stored
@@ -242,7 +257,7 @@ class AdditiveSVC(StochasticClassifier):
         collected = collect_chunks(
             self, chunks, self._check_features, codes_path, self._fit_grid,
             # These kernels are zero at zero; others may need every value.
-            may_be_sparse=make_scalar_kernel(self.kernel, self.p).is_homogeneous,
+            may_be_sparse=self._is_homogeneous,
         )  # fmt: skip
         self.classes_, self.feature_ranges_ = collected.problem.classes, collected.ranges
         self.origin_ = np.zeros(self.n_features_in_)
@@ -258,13 +273,11 @@ class AdditiveSVC(StochasticClassifier):
         self._require_majority(problem)
 
     def _fit_codes(self, problem: Problem, codes: Codes, deadline: float | None) -> None:
+        """Fit to codes: represent, solve, model."""
         self._choose_table(problem, codes)
-        self.n_seen_ = len(problem.labels)
         data = self._represent_codes(problem, codes, bin_offsets(codes))
-        if self.solver == "sgd":
-            self._fit_stochastic(problem, data, deadline)
-        else:
-            self._fit_dual(problem, data, deadline)
+        coef, extra = self._solve(problem, data, deadline)
+        self._model = data.make_model(coef, extra)
 
     def _prepare(self, problem: Problem) -> None:
         """Choose the bins and the table."""
@@ -275,15 +288,14 @@ class AdditiveSVC(StochasticClassifier):
         self._fit_grid(self._measure(problem), problem.X, problem.sample_weights)
 
     def _fit_grid(self, ranges: Ranges, X: Any = None, weights: Any = None) -> Quantiser:
-        kernel = make_scalar_kernel(self.kernel, self.p)
         self.quantiser_ = fit_quantiser(
-            ranges, self.n_bins, self.binning, per_feature=kernel.is_homogeneous, X=X,
+            ranges, self.n_bins, self.binning, per_feature=self._is_homogeneous, X=X,
             weights=weights,
         )  # fmt: skip
         return self.quantiser_
 
     def _choose_table(self, problem: Problem, codes: Codes) -> None:
-        kernel = make_scalar_kernel(self.kernel, self.p)
+        kernel = self._scalar_kernel()
         # A homogeneous kernel has one table for all features, whose own ranges are factors on it. For
         # any other kernel all features share a range.
         values = self.quantiser_.grid if kernel.is_homogeneous else self.quantiser_.values(0)
@@ -301,15 +313,15 @@ class AdditiveSVC(StochasticClassifier):
     def _advise_scaling(self) -> str:
         largest = self.feature_ranges_[1] - self.origin_
         least = largest.min(initial=np.inf, where=largest > 0)
-        # Other kernels refuse it.
-        is_possible = make_scalar_kernel(self.kernel, self.p).is_homogeneous
-        if self.scaling is None and is_possible and largest.max() > WIDE_RANGES * least:
+        is_wide = largest.max() > WIDE_RANGES * least
+        # Scaling is not allowed with other kernels.
+        if self.scaling is None and self._is_homogeneous and is_wide:
             return 'set scaling="max", since the ranges of the features differ widely'
         return super()._advise_scaling()
 
     def _scales(self) -> NDArray[np.float64]:
         """Factor on the kernel of each feature."""
-        if not make_scalar_kernel(self.kernel, self.p).is_homogeneous:
+        if not self._is_homogeneous:
             return np.ones(self.n_features_in_)
         largest = self.feature_ranges_[1] - self.origin_
         unit = np.where(largest > 0, largest, 1.0) if self.scaling == "max" else 1.0
@@ -322,7 +334,7 @@ class AdditiveSVC(StochasticClassifier):
             return self.quantiser_.encode(problem.X, is_whole=True)
         return codes
 
-    def _represent(self, problem: Problem) -> Represented:
+    def _represent(self, problem: Problem) -> Representation:
         codes = self.quantiser_.encode(problem.X)
         # Later rows may have larger codes than these.
         offsets = np.arange(codes.n_features + 1) * self.quantiser_.n_bins
@@ -330,13 +342,13 @@ class AdditiveSVC(StochasticClassifier):
 
     def _represent_codes(
         self, problem: Problem, codes: Codes, offsets: NDArray[np.int64]
-    ) -> Represented:
+    ) -> Representation:
         extra, dtype = constants(len(codes), self.fit_intercept), self._dtype(problem)
         if self.rank_ == 0:
-            return Binned(self.quantiser_, codes, offsets, self._scales(), extra, dtype)
+            return BinRepresentation(self.quantiser_, codes, offsets, self._scales(), extra, dtype)
         codes = self._make_whole(problem, codes)
         encoder = BinEncoder(self.quantiser_, self._table)
-        return _Tabled(encoder, codes, self._scales(), extra, dtype)
+        return TableRepresentation(encoder, codes, self._scales(), extra, dtype)
 
     @property
     def tables_(self) -> NDArray[np.float64]:
@@ -348,7 +360,7 @@ class AdditiveSVC(StochasticClassifier):
 
     @property
     def coef_(self) -> NDArray[np.float64]:
-        """What to multiply the numbers of a code by."""
+        """Coefficients of the numbers of a code."""
         model = self._model
         return model.full_curves() if isinstance(model, BinModel) else model.coef
 
@@ -358,64 +370,8 @@ class AdditiveSVC(StochasticClassifier):
         return self._model.intercept
 
 
-class _Tabled:
-    """Data as codes with a spectral table."""
-
-    def __init__(
-        self, encoder: BinEncoder, codes: Codes, scale: NDArray[np.float64], extra: Any, dtype: type
-    ) -> None:
-        self.encoder = encoder
-        self.rows = table_rows(codes, encoder.table, None, scale, extra, dtype)
-        squares = np.square(encoder.table).sum(axis=1)
-        self.norms = sum_over_codes(codes, self.rows, squares, scale) + extra[0].shape[1]
-
-    def make_model(self, coef: NDArray[Any], extra: NDArray[Any]) -> TableModel:
-        """Model with these coefficients."""
-        shaped = coef.reshape(len(coef), -1, self.rows.rank)[:, :, : self.encoder.table.shape[1]]
-        intercept = extra.sum(axis=1, dtype=np.float64)
-        return TableModel(self.encoder, np.ascontiguousarray(shaped, np.float64), intercept)
-
-    def take_apart(self, model: TableModel) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Coefficients of a model, and its intercept if there is one."""
-        extra = np.repeat(model.intercept[:, None], self.rows.n_extra, axis=1)
-        return pad_rank(model.coef, self.rows.rank), extra
-
-
-class Binned:
-    """Data as codes for the intersection kernel, with a value of each curve at each bin."""
-
-    def __init__(
-        self,
-        quantiser: Quantiser,
-        codes: Codes,
-        offsets: NDArray[np.int64],
-        scale: NDArray[np.float64],
-        extra: Any,
-        dtype: type,
-    ) -> None:
-        self.quantiser = quantiser
-        self.rows = bin_rows(codes, offsets, quantiser.grid, scale, extra, dtype)
-        self.norms = sum_over_codes(codes, self.rows, quantiser.grid, scale) + extra[0].shape[1]
-
-    def make_model(self, coef: NDArray[Any], extra: NDArray[Any]) -> BinModel:
-        """Model with these curves."""
-        intercept = extra.sum(axis=1, dtype=np.float64)
-        return BinModel(self.quantiser, self.rows.offsets, coef, intercept)
-
-    def take_apart(self, model: BinModel) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Curves of a model, and its intercept if there is one."""
-        extra = np.repeat(model.intercept[:, None], self.rows.n_extra, axis=1)
-        return model.full_curves().reshape(len(model.curves), -1), extra
-
-
-def constants(n_rows: int, wanted: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The extra number of every row that makes an intercept, or none."""
-    ones = np.ones((n_rows, 1 if wanted else 0))
-    return ones, ones
-
-
 def code_counts(codes: Codes, n_bins: int, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How often each bin occurs, rows weighted; the first, which zeros fill, is left out."""
+    """Count how often each bin occurs, rows weighted, without the first, which holds the zeros."""
     counts = count_bins(codes, n_bins, weights)
     counts[0] = 0.0
     return counts if counts.any() else np.ones_like(counts)

@@ -1,4 +1,4 @@
-"""What the classifiers with additive kernels share."""
+"""Base classes of the additive classifiers and of other linear SVMs on a representation."""
 
 import warnings
 from abc import abstractmethod
@@ -34,18 +34,24 @@ from widemargin.validation import (
     refuse_negative,
 )
 
-#: Said of a fit that came to less than a constant.
-CONSTANT_ADVICE = "the model predicts the largest class, since it had come to less than that; "
+#: Part of the warning of a fit whose model was replaced by a constant one.
+CONSTANT_ADVICE = (
+    "the model predicts the largest class, which is more accurate than what it reached; "
+)
 LOSSES = ("hinge", "squared_hinge")
-#: A finer tolerance needs the digits of float64.
+#: A smaller tolerance needs the precision of float64.
 FLOAT32_TOL = 1e-3
-#: Standard deviations, and standard errors, that the mean of a column of centred data may be away from
-#: zero: markers of missing values, such as -999 among small numbers, move it further.
+#: Largest distance of a column's mean from zero in centred data, in standard deviations and in
+#: standard errors. Markers of missing values, such as -999 among small numbers, exceed it.
 CENTRED, CENTRED_ERRORS = 0.5, 4.0
 
 
 class LinearClassifier(RestClassifier):
-    """Base of the classifiers that are linear in some numbers made of the features."""
+    """Base of classifiers that solve a linear SVM on a representation of the features.
+
+    It checks the parameters of the solvers, runs dual coordinate descent, keeps the dual variables for
+    a warm start, and warns of fits that did not converge.
+    """
 
     loss: str
     tol: float
@@ -55,7 +61,7 @@ class LinearClassifier(RestClassifier):
     random_state: Any
     verbose: int
 
-    #: Whether the model predicts the largest class, see `RunningVote`.
+    #: Whether the model predicts the largest class for every row, see `RunningVote`.
     _is_constant = False
 
     def _check_params(self) -> None:
@@ -72,7 +78,7 @@ class LinearClassifier(RestClassifier):
         return np.float64 if needs_digits else np.float32
 
     def _deadline(self) -> float | None:
-        """When a fit that begins now has to end, by `time.perf_counter`."""
+        """Return the time at which a fit that begins now must end, by `time.perf_counter`."""
         return start_deadline(self.max_time)
 
     def _settings(self, problem: Problem, deadline: float | None) -> Descent:
@@ -87,7 +93,7 @@ class LinearClassifier(RestClassifier):
     def _descend(
         self, problem: Problem, rows: Rows, norms: NDArray[np.float64], deadline: float | None
     ) -> LinearResult:
-        """Solve the problem of every class against the rest."""
+        """Solve the dual of every one-vs-rest problem."""
         check_norms("X: kernel values", norms, "MinMaxScaler")
         costs = self.C * problem.weights
         squared = self.loss == "squared_hinge"
@@ -120,16 +126,16 @@ class LinearClassifier(RestClassifier):
             self._warm_state = (problem.labels, result.alpha)
 
     def _note_part(self, part: Problem, problem: Problem) -> None:
-        """Say so if there was no time for all rows, whatever came of the others."""
+        """Set the stop reason to ``"max_time"`` if there was no time to represent all rows."""
         if len(part.labels) < len(problem.labels) and self.stop_reason_ != "diverged":
             self.stop_reason_ = "max_time"
 
     def _advise_late(self) -> str:
-        """What a fit that ran out of time came to, and what to do."""
+        """Return the advice of the warning after ``max_time``."""
         return f"{CONSTANT_ADVICE if self._is_constant else ''}allow more time for the optimum"
 
     def _advise_scaling(self) -> str:
-        """How to scale the features, which quickens the descent."""
+        """Return advice on how to scale the features for faster convergence."""
         return "scale the features"
 
     def _warn_unless_converged(self) -> None:
@@ -150,25 +156,28 @@ class LinearClassifier(RestClassifier):
 
 
 class Curves(Protocol):
-    """Decisions that are sums of curves, one for each feature."""
+    """Model whose decisions are sums of curves, one for each feature."""
 
     def decide(self, X: Any, n_jobs: int | None) -> NDArray[np.float64]:
-        """Decision values, shape (n, n_functions)."""
+        """Compute decision values, shape (n, n_functions)."""
 
     def contributions(self, X: Any) -> NDArray[np.float64]:
-        """Share of every feature in every decision, shape (n, n_functions, n_features)."""
+        """Compute the share of each feature in each decision, (n, n_functions, n_features)."""
 
     def curve(self, feature: int, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The curves of one feature at some values, shape (n_functions, n_values)."""
+        """Compute the curves of one feature at some values, shape (n_functions, n_values)."""
 
 
 class CurveClassifier(OneVsRest):
-    """Base of the classifiers whose decisions are sums of curves, one for each feature."""
+    """Base of classifiers whose decisions are sums of curves, one for each feature.
+
+    It adds `explain` and `shape_functions`.
+    """
 
     _model: Curves
 
     def explain(self, X: Any) -> NDArray[np.float64]:
-        """Share of every feature in each decision.
+        """Compute the share of each feature in each decision.
 
         Parameters
         ----------
@@ -185,21 +194,21 @@ class CurveClassifier(OneVsRest):
         return shares[:, 0] if len(self.classes_) == 2 else shares
 
     def shape_functions(self, n_points: int = 256, features: Any = None) -> list[tuple[Any, Any]]:
-        """The curve of every feature, over the range it had in training.
+        """Compute the curve of every feature over its range in the training data.
 
         Parameters
         ----------
         n_points : int, default=256
             Points on each curve.
         features : array-like of int, optional
-            Columns whose curves are wanted, in this order; all if not given.
+            Columns whose curves are returned, in this order; default all.
 
         Returns
         -------
         curves : list of (values, heights)
-            One pair for each feature: values in its own unit, shape (n_points,), and what the
-            feature adds to the decision there, shape (n_points,) for two classes and
-            (n_classes, n_points) for more.
+            One pair for each feature: values in its own unit, shape (n_points,), and the
+            contribution of the feature to the decision at these values, shape (n_points,) for two
+            classes and (n_classes, n_points) for more.
         """
         check_is_fitted(self)
         check_integer("n_points", n_points, low=2)
@@ -214,28 +223,31 @@ class CurveClassifier(OneVsRest):
         return curves
 
     def _heights(self, feature: int, values: NDArray[Any]) -> NDArray[np.float64]:
-        """What a feature adds to every function at some values, shape (n_functions, n_values)."""
+        """Compute the contribution of a feature at some values, shape (n_functions, n_values)."""
         return self._model.curve(feature, values - self._origin[feature])
 
     def _measure(self, problem: Problem) -> Ranges:
-        """Ranges of the features, which pictures need too."""
+        """Measure the ranges of the features; `shape_functions` and plots need them too."""
         ranges = measure_ranges(row_chunks(problem.X))
         self.feature_ranges_ = np.array([ranges.low, ranges.high]) + self._origin
         return ranges
 
     @property
     def _origin(self) -> NDArray[np.float64]:
-        """What the model subtracts from every feature."""
+        """Numbers that the model subtracts from the features."""
         return np.zeros(self.n_features_in_)
 
 
 class AdditiveClassifier(CurveClassifier, LinearClassifier):
-    """Base of those that are linear in numbers which tables have for the values."""
+    """Base of additive classifiers: curves found by a linear SVM on tables or bins.
+
+    It replaces a model that ran out of time by a constant one if that is more accurate.
+    """
 
     _model: TableModel | BinModel
 
     def _require_majority(self, problem: Problem) -> None:
-        """Predict the largest class if a fit that was stopped has come to less than that."""
+        """Predict the largest class if a fit ran out of time and its model is less accurate."""
         self._is_constant = False
         if self.stop_reason_ != "max_time":
             return
@@ -247,7 +259,10 @@ class AdditiveClassifier(CurveClassifier, LinearClassifier):
 
 
 class HistogramClassifier(AdditiveClassifier):
-    """Base of the classifiers whose kernel may need features that are not negative."""
+    """Base of additive classifiers whose kernel needs non-negative features.
+
+    It refuses negative features, except that it subtracts the column minima of centred data.
+    """
 
     origin_: NDArray[np.float64]
 
@@ -289,7 +304,7 @@ class HistogramClassifier(AdditiveClassifier):
             self._refuse(columns)
 
     def _find_negative(self, X: Any) -> NDArray[np.intp]:
-        """Columns that the kernel cannot take."""
+        """Find the columns with values for which the kernel is not defined."""
         return find_negative_columns(X) if self._needs_nonnegative() else np.empty(0, np.intp)
 
     def _refuse(self, columns: NDArray[np.intp]) -> None:
@@ -300,13 +315,13 @@ class HistogramClassifier(AdditiveClassifier):
 
 
 def _is_centred(X: NDArray[Any], weights: NDArray[np.float64]) -> bool:
-    """Whether the mean of every column is zero, as far as so many rows can tell.
+    """Return whether the mean of every column is zero within the error of so many rows.
 
-    That of a column without negative values is if all are zero.
+    A column without negative values has a mean of zero only if all its values are zero.
     """
     n = weights.sum()
     mean = weights @ X / n
-    # Without a copy of the data, as their standard deviation would make.
+    # `np.std` would make a copy of the data.
     variance = np.einsum("i,ij,ij->j", weights, X, X, dtype=np.float64) / n - mean**2
     limit = min(CENTRED, CENTRED_ERRORS / np.sqrt(n)) * np.sqrt(np.maximum(variance, 0.0))
     limit[X.min(axis=0) >= 0] = 0.0
@@ -314,6 +329,6 @@ def _is_centred(X: NDArray[Any], weights: NDArray[np.float64]) -> bool:
 
 
 def asked_classes(problem: Problem) -> NDArray[np.int64]:
-    """Classes that are set against the rest: the second of two, or all of more."""
+    """Return the positive class of each one-vs-rest problem: the second of two, or every class."""
     n_classes = len(problem.classes)
     return np.array([1]) if n_classes == 2 else np.arange(n_classes)

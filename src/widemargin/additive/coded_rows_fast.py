@@ -1,7 +1,7 @@
-"""Compiled loops of linear machines whose rows are made up from codes and tables on the fly.
+"""Compiled loops of linear SVMs whose rows are computed from codes and tables when they are visited.
 
-A row is a vector of numbers: for every feature those that a table holds for its code. It is written
-out, used for all classes at once, and forgotten. Kinds of rows:
+A row is a vector of numbers: for every feature, the numbers that a table has for the code of its
+value. A loop writes the row out, uses it for all classes, and does not keep it. Kinds of rows:
 
 - DENSE: a code for every feature. Coefficients of a class are contiguous.
 - SPARSE: codes of some features; the others add nothing. Coefficients of all classes for a feature
@@ -9,8 +9,8 @@ out, used for all classes at once, and forgotten. Kinds of rows:
 - PLAIN: no codes, the numbers are given, for all rows end to end.
 - GRAM: no codes, the kernel between all rows is given. The coefficients are the decision values of
   the rows.
-- BINS: one coefficient for every bin of every feature, the value of the decision curve there;
-  adding a row adds the intersection kernel with its bin to all of them.
+- BINS: one coefficient for every bin of every feature, the value of the decision curve there: the
+  table T of ICD (Eq. 8 and 9). Adding a row adds the intersection kernel with its bin to all of them.
 
 Rows are read with one table and added with another, which differ for PmSVM. Beside its features a
 row may have a few extra numbers, such as a constant.
@@ -36,7 +36,7 @@ U = np.uint64
 
 
 class Rows(NamedTuple):
-    """Rows of a linear machine; arrays that its kind does not need are empty.
+    """Rows of a linear SVM; arrays that a kind of rows does not need are empty.
 
     Attributes
     ----------
@@ -91,16 +91,17 @@ class Rows(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Where a pass over rows keeps what belongs to one of them.
+    """Working memory of a pass, for the row that is being visited.
 
     Attributes
     ----------
     words : ndarray
         The numbers of a DENSE row, in words of 16 bytes.
     values, deltas : ndarray of shape (n_classes,)
-        Products of a row with the coefficients of every class, and how often it is to be added.
+        Products of the row with the coefficients of every class, and the factor with which the row
+        is added to them.
     wanted : ndarray of bool, shape (n_classes,)
-        Classes whose products are asked for; all of them, except during a sweep.
+        Classes whose products are computed: all of them, except during a sweep.
     """
 
     words: Any
@@ -110,7 +111,7 @@ class Room(NamedTuple):
 
 
 def make_room(rows: Rows, n_classes: int, dtype: Any) -> Room:
-    """Room for rows, with products of some type; all classes are wanted."""
+    """Allocate the working memory of a pass, with products of some type; all classes are wanted."""
     n_floats = rows.n_features * rows.rank if rows.kind == DENSE else 0
     return Room(
         np.empty(n_floats * rows.read.itemsize // 16, np.complex128),
@@ -197,11 +198,11 @@ def find_codes(rows, i):
 
 
 @jit
-def fetch_row(rows, i, n_classes, info, alpha, resting):
-    """Ask for what a visit to row i will read; of its codes, for the beginning."""
+def fetch_row(rows, i, n_classes, info, alpha, shrunk):
+    """Prefetch what a visit to row i will read, and the first of its codes."""
     prefetch(info, i * 4)
     prefetch(alpha, i * n_classes)
-    prefetch(resting, i * n_classes)
+    prefetch(shrunk, i * n_classes)
     if rows.n_extra:
         prefetch(rows.extra_read, i * rows.n_extra)
         prefetch(rows.extra_write, i * rows.n_extra)
@@ -297,7 +298,8 @@ def add_sparse(codes, gaps, first, last, table, rank, scale, deltas, coef):
 
 @jit
 def read_bins(codes, gaps, is_whole, first, last, offsets, curves, at):
-    """Sum of the values of decision curves at the bins of one row."""
+    """Sum the values of one decision curve at the bins of one row."""
+    # ICD Algorithm 2, line 4': sum over j of T[j, x_ij].
     total = 0.0
     start = U(at)
     if is_whole:
@@ -314,6 +316,7 @@ def read_bins(codes, gaps, is_whole, first, last, offsets, curves, at):
 @jit
 def add_ramp(curves, start, length, levels, code, delta):
     """Add ``delta * min(levels[code], levels[k])`` for every bin k of one curve."""
+    # ICD Algorithm 2, line 9', for one feature j and all k (ICD Eq. 12).
     at, top = U(start), levels[U(code)]
     for k in range(length):
         curves[at + U(k)] += delta * min(levels[U(k)], top)
@@ -411,15 +414,18 @@ def add_row(rows, i, coef, extra_coef, room):
 
 @jit
 def sweep(
-    rows, order, info, positives, tops, bottoms, alpha, resting, room, coef, extra_coef, highest,
+    rows, order, info, positives, tops, bottoms, alpha, shrunk, room, coef, extra_coef, highest,
     lowest,
 ):  # fmt: skip
-    """One pass of dual coordinate descent over the rows ``order``, for all classes at once.
+    """Make one pass of dual coordinate descent over the rows ``order``, for all classes at once.
 
-    ``info`` has four numbers for each row: label, upper, ridge and norm. The dual of class k is to
-    minimise ``0.5 a'(Q + diag(ridge))a - sum(a)`` with ``0 <= a <= upper``; the norm is that of Q.
-    A row rests for a class once its coefficient is at a bound and its gradient beyond ``tops`` or
+    For class k, minimise ``0.5 a'(Q + diag(ridge))a - sum(a)`` subject to ``0 <= a <= upper`` (ICD
+    Eq. 11). ``info`` has four numbers for each row: label, upper, ridge and the diagonal of Q. A row
+    is shrunk for a class when its dual variable is at a bound and its gradient beyond ``tops`` or
     ``bottoms``. On return ``highest`` and ``lowest`` hold the extremes of the projected gradient.
+
+    The loop is lines 3 to 11 of ICD Algorithm 1, lines 4 to 9 of PmSVM Algorithm 2 (LR-SVM) and lines
+    5 to 10 of PmSVM Algorithm 3. These differ in how `read_row` and `add_row` read and add a row.
     """
     rows, room, coef, extra_coef = borrow((rows, room, coef, extra_coef))
     values, deltas, wanted = room.values, room.deltas, room.wanted
@@ -429,11 +435,12 @@ def sweep(
     for s in range(order.size):
         i = order[s]
         if s + AHEAD < order.size:
-            fetch_row(rows, order[s + AHEAD], n_classes, info, alpha, resting)
+            fetch_row(rows, order[s + AHEAD], n_classes, info, alpha, shrunk)
         label, upper, ridge, norm = info[4 * i], info[4 * i + 1], info[4 * i + 2], info[4 * i + 3]
         at = i * n_classes
         for k in range(n_classes):
-            wanted[k] = not resting[at + k]
+            wanted[k] = not shrunk[at + k]
+        # ICD Algorithm 2, line 4'; PmSVM Algorithm 2, line 5, and Algorithm 3, line 6.
         read_row(rows, i, coef, extra_coef, room)
         has_moved = False
         for k in range(n_classes):
@@ -443,31 +450,34 @@ def sweep(
             sign = 1.0 if label == positives[k] else -1.0
             a = alpha[at + k]
             gradient = sign * values[k] - 1.0 + ridge * a
+            # ICD Algorithm 1, line 5.
             projected = gradient
             if a == 0.0:
                 if gradient > tops[k]:
-                    resting[at + k] = True
+                    shrunk[at + k] = True
                     continue
                 projected = min(gradient, 0.0)
             elif a == upper:
                 if gradient < bottoms[k]:
-                    resting[at + k] = True
+                    shrunk[at + k] = True
                     continue
                 projected = max(gradient, 0.0)
             highest[k] = max(highest[k], projected)
             lowest[k] = min(lowest[k], projected)
             if abs(projected) > 1e-12:
+                # ICD Algorithm 1, line 8; PmSVM Algorithm 2, line 7, and Algorithm 3, line 8.
                 moved = min(max(a - gradient / max(norm + ridge, 1e-12), 0.0), upper)
                 alpha[at + k] = moved
                 deltas[k] = (moved - a) * sign
                 has_moved = True
         if has_moved:
+            # ICD Algorithm 2, line 9'; PmSVM Algorithm 2, line 8, and Algorithm 3, line 9.
             add_row(rows, i, coef, extra_coef, room)
 
 
 @jit
 def add_rows(rows, labels, positives, alpha, room, coef, extra_coef):
-    """Add every row with its signed dual coefficients."""
+    """Add every row times its signed dual variables, which gives the coefficients (PmSVM Eq. 31)."""
     rows, room, coef, extra_coef = borrow((rows, room, coef, extra_coef))
     deltas = room.deltas
     n_classes = positives.size
@@ -486,10 +496,11 @@ def stochastic_steps(
     rows, order, labels, positives, weights, norms, step_count, penalty, delay, is_squared, scales,
     losses, room, coef, extra_coef,
 ):  # fmt: skip
-    """Stochastic subgradient steps ``1 / (penalty (t + delay))`` on the rows ``order``.
+    """Make stochastic subgradient steps of length ``1 / (penalty (t + delay))`` on the rows ``order``.
 
-    The slope of the squared hinge loss is taken at the end of the step, where it is smaller: first
-    steps are long, and would overshoot without bound.
+    The loop is lines 3 to 10 of PmSVM Algorithm 4, for all classes at once. The slope of the squared
+    hinge loss is taken at the end of the step, where it is smaller: the first steps are long, and
+    would overshoot without bound.
 
     Coefficients are kept divided by ``scales``, one for each class, so that shrinking all of them is
     one multiplication. Adds the weighted losses of the rows, as they were visited, to ``losses``.
@@ -507,6 +518,7 @@ def stochastic_steps(
         for k in range(n_classes):
             sign = 1.0 if labels[i] == positives[k] else -1.0
             shortfall = 1.0 - sign * values[k] * scales[k]
+            # PmSVM Algorithm 4, line 8, and the shrinking in line 6.
             scales[k] *= 1.0 - rate * penalty
             deltas[k] = 0.0
             if shortfall > 0.0:
@@ -514,6 +526,7 @@ def stochastic_steps(
                 if is_squared:
                     slope = 2.0 * shortfall / (1.0 + 2.0 * rate * weights[i] * norms[i])
                 losses[k] += weights[i] * (shortfall**2 if is_squared else shortfall)
+                # PmSVM Algorithm 4, line 6.
                 deltas[k] = rate * weights[i] * slope * sign / scales[k]
                 has_moved = True
         if has_moved:
@@ -545,10 +558,10 @@ def share_out(slopes, curvature, positive, cost, alpha):
 
 @jit
 def crammer_singer_pass(rows, order, labels, costs, norms, alpha, room, coef, extra_coef):
-    """One pass of Crammer and Singer's dual; returns the largest violation of its conditions.
+    """Make one pass on Crammer and Singer's dual; return the largest violation of its conditions.
 
-    The coefficients of class m are those of ``w_m = sum_i alpha[i, m] x_i``. A visit to a row moves
-    its coefficients for all classes at once, to the optimum.
+    The coefficients of class m are those of ``w_m = sum_i alpha[i, m] x_i``. A visit to a row sets
+    its dual variables of all classes to the optimum, the other rows being fixed.
     """
     rows, room, coef, extra_coef = borrow((rows, room, coef, extra_coef))
     slopes, deltas = room.values, room.deltas
@@ -558,7 +571,7 @@ def crammer_singer_pass(rows, order, labels, costs, norms, alpha, room, coef, ex
     for s in range(order.size):
         i = order[s]
         if norms[i] <= 0.0:
-            # All zero: whatever its coefficients, no decision changes.
+            # The row is zero, so its dual variables change no decision.
             continue
         read_row(rows, i, coef, extra_coef, room)
         largest, smallest = -np.inf, np.inf

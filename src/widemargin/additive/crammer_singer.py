@@ -1,4 +1,4 @@
-"""Crammer and Singer's multiclass machine: all classes of a row are moved at once."""
+"""Crammer and Singer's multiclass SVM: a step changes the dual variables of all classes of a row."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -32,9 +32,11 @@ def solve_crammer_singer(
     settings: Descent,
     callback: Callable[[int, float], object] | None = None,
 ) -> LinearResult:
-    """Solve the dual by descent over rows (Crammer and Singer 2001; Keerthi et al. 2008).
+    """Solve Crammer and Singer's dual problem by coordinate descent over rows.
 
-    Stops when no row violates the optimality conditions by more than ``tol``, or finishes from there.
+    Minimise ``0.5 sum_m |w_m|^2 + sum_i sum_{m != y_i} alpha[i, m]`` with ``w_m = sum_i alpha[i, m]
+    x_i``, subject to ``sum_m alpha[i, m] = 0``, ``alpha[i, y_i] <= costs[i]`` and ``alpha[i, m] <= 0``
+    for all other m.
 
     Parameters
     ----------
@@ -52,6 +54,21 @@ def solve_crammer_singer(
         When to stop.
     callback : callable, optional
         Called with the number of the pass and the violation.
+
+    Returns
+    -------
+    result : LinearResult
+        Coefficients and dual variables of all classes.
+
+    Notes
+    -----
+    Stops when no row violates the optimality conditions by more than ``tol``, after ``max_iter``
+    passes, or at the deadline. Small problems continue to the precision of float64.
+
+    References
+    ----------
+    Crammer, Singer, "On the algorithmic implementation of multiclass kernel-based vector machines",
+    2001; Keerthi et al., "A sequential dual method for large scale multi-class linear SVMs", 2008.
     """
     if prefers_gram(rows, n_classes):
         with open_workers(1) as workers:

@@ -1,8 +1,9 @@
-"""Dual coordinate descent for machines that are linear in numbers made up on the fly.
+"""Dual coordinate descent for SVMs that are linear in the numbers of a representation.
 
 The descent is that of Hsieh, Chang, Lin, Keerthi and Sundararajan (2008), with their shrinking and
-stopping rule, for one class against the rest. It runs for several classes at once: a row is made up
-from its codes once for all of them.
+stopping rule, for one-vs-rest problems. With rows of bins it is ICD (Algorithms 1 and 2), with PmSVM's
+tables it is PmSVM Algorithm 3, and with kernel values at anchors it is LR-SVM, PmSVM Algorithm 2. It
+solves several classes at once, so that a row is computed from its codes once for all of them.
 """
 
 from collections.abc import Callable
@@ -27,12 +28,12 @@ from widemargin.additive.coded_rows_fast import Rows
 from widemargin.deadline import is_late
 from widemargin.parallel import Workers
 
-#: Classes that share a pass at most. Fixed, so that answers do not depend on the number of threads.
+#: Most classes that share a pass. Fixed, so that solutions do not depend on the number of threads.
 CLASSES_AT_ONCE = 8
-#: An approximate descent has diverged when the violation is so many times the smallest it had; a
-#: stochastic one, when the loss is.
+#: Approximate dual descent has diverged when its violation is this many times its smallest violation;
+#: stochastic descent, when its loss is this many times its smallest loss.
 DIVERGED = 100.0
-#: Every so many passes all rows of an approximate descent take part, so that it can be judged.
+#: Interval of the passes in which an approximate descent visits shrunk rows too, to be judged by all.
 CHECK_PASSES = 10
 #: Violation to which small problems are finished, and the most multiplications spent on that: about
 #: a tenth of a second.
@@ -55,11 +56,11 @@ class DualProblem:
     labels : ndarray of shape (n,)
         Class of every row.
     positives : ndarray of shape (n_problems,)
-        Class that each problem asks about.
+        Positive class of each problem.
     upper : ndarray of shape (n,)
-        Largest dual coefficient; infinite for the squared hinge loss.
+        Upper bound of the dual variables; infinite for the squared hinge loss.
     ridge : ndarray of shape (n,)
-        What the squared hinge loss adds to the diagonal.
+        Numbers that the squared hinge loss adds to the diagonal: D in ICD Eq. 11.
     norms : ndarray of shape (n,)
         Diagonal of the kernel matrix.
     """
@@ -73,7 +74,7 @@ class DualProblem:
 
 @dataclass(frozen=True)
 class Descent:
-    """How long to go on.
+    """Stopping rule and seed of a solver.
 
     Attributes
     ----------
@@ -113,7 +114,7 @@ class LinearResult:
     extra : ndarray of shape (n_problems, n_extra)
         Coefficients of the extra numbers.
     alpha : ndarray of shape (n, n_problems)
-        Dual coefficients, not negative.
+        Dual variables, not negative.
     n_iter : ndarray of shape (n_problems,)
         Passes.
     violation : ndarray of shape (n_problems,)
@@ -138,7 +139,10 @@ def descend(
     start: FloatArray | None = None,
     callback: Callable[[int, float], object] | None = None,
 ) -> LinearResult:
-    """Solve the one-vs-rest problems.
+    """Solve the dual of every one-vs-rest problem.
+
+    Minimise ``0.5 a'(Q + diag(ridge))a - sum(a)`` subject to ``0 <= a <= upper`` (ICD Eq. 11), where
+    ``Q_ij = y_i y_j k(x_i, x_j)``.
 
     Parameters
     ----------
@@ -151,9 +155,25 @@ def descend(
     workers : Workers
         Threads, which share the classes.
     start : ndarray of shape (n, n_problems), optional
-        Dual coefficients to start from.
+        Dual variables to start from.
     callback : callable, optional
         Called with the number of the pass and the violation, from the thread that made it.
+
+    Returns
+    -------
+    result : LinearResult
+        Coefficients, dual variables and the reason for stopping.
+
+    Notes
+    -----
+    Stops when the projected gradients of every problem differ by at most ``tol`` in a pass over all
+    rows; after ``max_iter`` passes; at the deadline; or when an approximate descent diverges, and then
+    returns the best solution it had. Small problems continue to the precision of float64.
+
+    References
+    ----------
+    Hsieh, Chang, Lin, Keerthi, Sundararajan, "A dual coordinate descent method for large-scale linear
+    SVM", 2008; ICD Algorithms 1 and 2; PmSVM Algorithms 2 and 3.
     """
     if prefers_gram(rows, len(problem.positives)):
         alone = descend(gram_rows(rows, workers), problem, settings, workers, start, callback)
@@ -175,7 +195,7 @@ def descend(
 
 
 def gather_results(parts: list[LinearResult]) -> LinearResult:
-    """One result of those of several classes; its reason to stop is the worst of theirs."""
+    """Join the results of several classes; the stop reason is the worst of theirs."""
     reasons = {part.stop_reason for part in parts}
     return LinearResult(
         coef=np.concatenate([part.coef for part in parts]),
@@ -200,7 +220,7 @@ class _Group:
         self.positives = problem.positives[members]
         n, k = len(problem.labels), len(members)
         self.alpha = np.zeros((n, k))
-        self.resting = np.zeros((n, k), bool)
+        self.shrunk = np.zeros((n, k), bool)
         self.coef = np.zeros(count_coefs(rows) * k, float_type(rows))
         self.extra = np.zeros((k, rows.n_extra), float_type(rows))
         self.room = fast.make_room(rows, k, float_type(rows))
@@ -210,7 +230,7 @@ class _Group:
         self.violation = np.full(k, np.inf)
         per_row = max(count_work(rows) * k / max(n, 1), 1.0)
         self.piece = max(1, int(PIECE_WORK / per_row))
-        # All groups share what may be spent on finishing.
+        # All groups share the multiplications that may be spent on finishing.
         self.work = count_work(rows) * len(problem.positives)
         if start is not None:
             self.alpha[:] = np.minimum(start[:, members], problem.upper[:, None])
@@ -221,7 +241,7 @@ class _Group:
     def solve(
         self, settings: Descent, workers: Workers, callback: Callable[[int, float], object] | None
     ) -> LinearResult:
-        """Go on until all classes are done, or it is time to stop."""
+        """Make passes until all classes have converged, or until the stopping rule ends them."""
         rng = np.random.default_rng(settings.seed)
         reason = self._descend(settings, settings.tol, settings.max_iter, rng, workers, callback)
         if reason == "converged":
@@ -232,13 +252,13 @@ class _Group:
         )  # fmt: skip
 
     def _finish(self, settings: Descent, rng: np.random.Generator, workers: Workers) -> None:
-        """Go on to the precision of float64, as far as the passes left allow."""
+        """Continue to the precision of float64, within the remaining passes."""
         n_passes = settings.count_finishing(int(self.n_iter.max()), self.work)
         if n_passes == 0:
             return
         violation = self.violation.copy()
         self.is_done[:] = False
-        self.resting[:] = False
+        self.shrunk[:] = False
         self._descend(settings, FINISH_TOL, n_passes, rng, workers, None)
         self.violation = np.minimum(violation, self.violation)
 
@@ -256,19 +276,19 @@ class _Group:
         reason = "max_time"
         for number in range(max_iter):
             if workers.failed:
-                # Another thread was interrupted; nobody will look at this solution.
+                # Another thread was interrupted, so this solution will not be used.
                 return "max_time"
             if best is not None and number % CHECK_PASSES == 0:
-                self.resting[:, ~self.is_done] = False
-            is_full = not self.resting[:, ~self.is_done].any()
-            order = np.flatnonzero(~self.resting.all(axis=1))
+                self.shrunk[:, ~self.is_done] = False
+            is_full = not self.shrunk[:, ~self.is_done].any()
+            order = np.flatnonzero(~self.shrunk.all(axis=1))
             is_whole = self._sweep(rng.permutation(order), tops, bottoms, settings.deadline)
             going = ~self.is_done
             self.violation[going] = np.maximum(self.highest - self.lowest, 0.0)[going]
             self.n_iter[going] += 1
             if not is_whole:
                 break
-            self._rest(tol, tops, bottoms)
+            self._shrink(tol, tops, bottoms)
             if callback is not None:
                 callback(number + 1, float(self.violation.max()))
             if best is not None:
@@ -290,13 +310,13 @@ class _Group:
     def _sweep(
         self, order: NDArray[np.intp], tops: FloatArray, bottoms: FloatArray, deadline: float | None
     ) -> bool:
-        """Make a pass; False if time is up before its end."""
+        """Make a pass; return False if the deadline ends it early."""
         highest, lowest = np.empty(len(tops)), np.empty(len(tops))
         self.highest[:], self.lowest[:] = -np.inf, np.inf
         for start in range(0, len(order), self.piece):
             fast.sweep(
                 self.rows, order[start : start + self.piece], self.info, self.positives, tops,
-                bottoms, self.alpha.ravel(), self.resting.ravel(), self.room, self.coef, self.extra,
+                bottoms, self.alpha.ravel(), self.shrunk.ravel(), self.room, self.coef, self.extra,
                 highest, lowest,
             )  # fmt: skip
             np.maximum(self.highest, highest, out=self.highest)
@@ -305,13 +325,13 @@ class _Group:
                 return False
         return True
 
-    def _rest(self, tol: float, tops: FloatArray, bottoms: FloatArray) -> None:
-        """Decide which rows may rest from now on, and which classes are done."""
+    def _shrink(self, tol: float, tops: FloatArray, bottoms: FloatArray) -> None:
+        """Set the thresholds for shrinking, and mark the classes that have converged."""
         for k in np.flatnonzero(~self.is_done):
             if self.violation[k] <= tol:
-                # Rows that rested were judged by an older solution: once more with all of them.
-                self.is_done[k] = not self.resting[:, k].any()
-                self.resting[:, k] = self.is_done[k]
+                # Shrunk rows were judged by an older solution: make one more pass with all rows.
+                self.is_done[k] = not self.shrunk[:, k].any()
+                self.shrunk[:, k] = self.is_done[k]
                 tops[k], bottoms[k] = np.inf, -np.inf
             else:
                 tops[k] = self.highest[k] if self.highest[k] > 0 else np.inf
@@ -319,7 +339,7 @@ class _Group:
 
 
 class _Best:
-    """The best solution an approximate descent has had; it need not get better with every pass."""
+    """The best solution of an approximate descent, which may get worse from pass to pass."""
 
     def __init__(self, group: _Group) -> None:
         self.group = group
@@ -327,7 +347,7 @@ class _Best:
         self.kept: tuple[Any, ...] = ()
 
     def consider(self) -> None:
-        """Keep a copy if it is the best so far, judged by a pass in which no row rested."""
+        """Keep a copy if it is the best so far, judged by a pass in which no row was shrunk."""
         g = self.group
         now = float(g.violation.max())
         if now < self.violation:
@@ -335,11 +355,11 @@ class _Best:
             self.kept = (g.coef.copy(), g.extra.copy(), g.alpha.copy(), g.violation.copy())
 
     def has_diverged(self, tol: float) -> bool:
-        """Whether the group is far worse than it was. Rows that rest can only add to that."""
+        """Return whether the violation is far above its minimum; shrunk rows can only add to it."""
         now = float(self.group.violation.max())
         return not now <= DIVERGED * max(self.violation, tol)
 
     def restore(self) -> None:
-        """Go back to the best solution."""
+        """Return to the best solution."""
         if self.kept:
             self.group.coef, self.group.extra, self.group.alpha, self.group.violation = self.kept

@@ -1,4 +1,4 @@
-"""The histogram intersection kernel by coordinate descent on bins: ICD."""
+"""IntersectionSVC: an SVM with the histogram intersection kernel, by ICD."""
 
 from dataclasses import replace
 from typing import Any
@@ -157,6 +157,7 @@ class IntersectionSVC(AdditiveClassifier):
             )
 
     def _fit(self, problem: Problem) -> None:
+        """Fit to validated data: represent, solve, model."""
         deadline = self._deadline()
         ranges = self._measure(problem)
         self.quantiser_ = _fit_bins(problem, ranges, self.n_bins, float(self.clip_quantile))
@@ -164,10 +165,9 @@ class IntersectionSVC(AdditiveClassifier):
         is_whole = self.quantiser_.zero_code != 0
         codes = self.quantiser_.encode(problem.X, is_whole=is_whole)
         offsets = bin_offsets(codes)
-        result = self._solve(problem, codes, offsets, deadline)
-        curves = result.coef
+        curves = self._solve(problem, codes, offsets, deadline).coef
         if len(problem.classes) == 2 and len(curves) == 2:
-            # Crammer and Singer's two curves are opposite; one says it all.
+            # Crammer and Singer's two functions are opposite, and their difference decides.
             curves = curves[1:] - curves[:1]
         self._model = BinModel(self.quantiser_, offsets, curves, np.zeros(len(curves)))
         self._require_majority(problem)
@@ -221,15 +221,16 @@ class IntersectionSVC(AdditiveClassifier):
 
 
 def _fit_bins(problem: Problem, ranges: Ranges, n_bins: int, share: float) -> Quantiser:
-    """Whole numbers as they are, else Eq. 13 of the paper: one range for all features."""
+    """Make bins: one for each whole number of a count, else those of ICD Eq. 13 for all features."""
     low, high = float(ranges.low.min()), float(ranges.high.max())
     d = len(ranges.low)
     if ranges.is_integer and low >= 0 and 1 <= high <= MAX_COUNT:
         return Quantiser(np.zeros(d), np.full(d, high), np.arange(high + 1) / high, "uniform")
     top = find_quantile(problem.X, problem.sample_weights, share)
     if top in (low, 0.0) and high > top:
-        # Most values are the smallest, or zero: these say nothing of how far the others reach.
+        # Most values are the smallest, or zero; the quantile of the other values is needed.
         top = find_quantile(problem.X, problem.sample_weights, share, above=top)
+    # ICD Eq. 13, with v_min = low and v_max = top.
     span = top - low if top > low else 1.0
     grid = np.linspace(0.0, 1.0, n_bins + 1)
     return Quantiser(np.full(d, low), np.full(d, span), grid, "uniform", cut=True)

@@ -1,26 +1,20 @@
-"""Linear regression SVM: any kernel through its values at a few anchors."""
+"""LRSVC: the LR-SVM of Wu and Yang, "Power Mean SVM" (PmSVM Algorithm 2)."""
 
 from collections.abc import Callable
-from time import perf_counter
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.cluster import MiniBatchKMeans
 
-from widemargin.additive.anchor_model import (
-    KernelValues,
-    RegressionModel,
-    explain_rows,
-    find_inverse_root,
-)
+from widemargin.additive.anchor_model import KernelValues, RegressionModel
+from widemargin.additive.anchors import count_affordable, find_centres
 from widemargin.additive.classifier_base import LinearClassifier
 from widemargin.additive.coded_rows import plain_rows
-from widemargin.deadline import is_late, seconds_left, share_time
-from widemargin.kernels import CallableKernel, Index, Kernel, is_precomputed, needs_nonnegative
-from widemargin.kernels.custom import check_matrix
+from widemargin.additive.representations import AnchorRepresentation
+from widemargin.deadline import share_time
+from widemargin.kernels import Kernel, is_precomputed, needs_nonnegative
 from widemargin.majority import constant_intercept, judged_rows, weigh_right
-from widemargin.parallel import Workers, open_workers, single_blas
+from widemargin.parallel import open_workers, single_blas
 from widemargin.problem import Problem, take_rows
 from widemargin.validation import (
     check_choice,
@@ -31,20 +25,13 @@ from widemargin.validation import (
     validate_anchors,
 )
 
-#: Rows whose kernel values are computed between two looks at the clock, also a batch of k-means.
-BLOCK_ROWS = 4096
-#: Most batches of k-means if time is limited.
-KMEANS_BATCHES = 100
-#: Anchors for which there is time in any case; they are timed to find whether there is for more.
-TIMED_ANCHORS = 100
-
 
 class LRSVC(LinearClassifier):
     """Linear regression SVM (LR-SVM): any kernel through its values at a few anchors.
 
     Algorithm 2 of Wu and Yang, "Power Mean SVM": decision values are estimated by a regression on
-    explanatory variables. With the kernel's values at the anchors as these (the default), this is
-    a linear machine on Nystrom's features.
+    explanatory variables. By default these are the kernel's values at the anchors, which makes the
+    model a linear SVM on Nystrom's features.
 
     Parameters
     ----------
@@ -180,33 +167,36 @@ class LRSVC(LinearClassifier):
         self._check_features(problem.X)
         seed = draw_seed(self.random_state)
         self.anchors_ = self._choose_anchors(problem, seed, deadline)
+        # Represent the rows; half of the time is for the solver.
         with open_workers(self.n_jobs) as workers:
-            reader = _Reader(self.kernel_, self.anchors_, self.explanatory, workers)
+            data = AnchorRepresentation(self.kernel_, self.anchors_, self.explanatory, workers)
             order = np.random.default_rng(seed).permutation(len(problem.labels))
-            # Half of the time is for the descent.
-            found = reader.read(problem.X, order, share_time(deadline, 2))
-        is_whole = len(found.rows) == len(problem.labels)
-        part = problem if is_whole else take_rows(problem, found.rows)
+            found = data.make_rows(problem.X, order, share_time(deadline, 2))
+        is_all = len(found.indices) == len(problem.labels)
+        part = problem if is_all else take_rows(problem, found.indices)
+        # Solve.
         result = self._descend(part, plain_rows(found.read, found.write), found.norms, deadline)
         self._note_part(part, problem)
-        self.coef_ = result.coef @ reader.root.T
-        self._is_constant = False
-        if self.stop_reason_ == "max_time" and self.explanatory is None:
-            self._require_majority(judged_rows(problem))
-        self._model = RegressionModel(self.kernel_, self.anchors_, self.explanatory, self.coef_)
+        # Make the model.
+        self._model = self._prefer_majority(data.make_model(result.coef), problem)
+        self.coef_ = self._model.coef
 
-    def _require_majority(self, sample: Problem) -> None:
-        """Predict the largest class if a fit that was stopped has come to less than that.
+    def _prefer_majority(self, model: RegressionModel, problem: Problem) -> RegressionModel:
+        """Replace a model by one that predicts the largest class, if that is more accurate.
 
-        There is no intercept, but a sum of kernel values that are positive does not change its sign.
+        This concerns fits that ran out of time. There is no intercept, but a sum of positive kernel
+        values does not change its sign.
         """
+        self._is_constant = False
+        if self.stop_reason_ != "max_time" or self.explanatory is not None:
+            return model
+        sample = judged_rows(problem)
         with open_workers(self.n_jobs) as workers:
             values = KernelValues(self.kernel_, self.anchors_).compute(sample.X, workers)
-        constant = np.outer(constant_intercept(sample), np.ones(len(self.coef_.T)))
-        rights = [weigh_right(sample, values @ coef.T) for coef in (self.coef_, constant)]
+        constant = np.outer(constant_intercept(sample), np.ones(model.coef.shape[1]))
+        rights = [weigh_right(sample, values @ coef.T) for coef in (model.coef, constant)]
         self._is_constant = rights[1] > rights[0]
-        if self._is_constant:
-            self.coef_ = constant
+        return replace(model, coef=constant) if self._is_constant else model
 
     def _choose_anchors(self, problem: Problem, seed: int, deadline: float | None) -> Any:
         X = problem.X
@@ -214,110 +204,10 @@ class LRSVC(LinearClassifier):
             names = getattr(self, "feature_names_in_", None)
             return validate_anchors(self.anchors, self.kernel_, X, names)
         n_anchors = min(self.n_anchors, X.shape[0])
-        if deadline is not None and n_anchors > TIMED_ANCHORS:
-            n_anchors = self._count_affordable(X, n_anchors, seconds_left(deadline))
+        n_anchors = count_affordable(self.kernel_, X, n_anchors, deadline, self.n_jobs)
         if self.anchors == "kmeans" and n_anchors < X.shape[0]:
-            # It holds BLAS to one thread too, and restores what it found without counting.
+            # MiniBatchKMeans limits BLAS to one thread too, but restores the limit without counting
+            # who else holds it.
             with single_blas:
-                return _find_centres(problem, n_anchors, seed, share_time(deadline, 4))
+                return find_centres(problem, n_anchors, seed, share_time(deadline, 4))
         return X[np.sort(np.random.default_rng(seed).choice(X.shape[0], n_anchors, replace=False))]
-
-    def _count_affordable(self, X: Any, n_anchors: int, seconds: float) -> int:
-        """Anchors for which a first block of rows takes an eighth of the time."""
-        with open_workers(self.n_jobs) as workers:
-            began = perf_counter()
-            reader = _Reader(self.kernel_, X[:TIMED_ANCHORS], None, workers)
-            reader.make_numbers(X[:BLOCK_ROWS])
-            taken = perf_counter() - began
-        # The root of the matrix of anchors takes time like their cube.
-        growth = np.cbrt(seconds / (8.0 * max(taken, 1e-9)))
-        return min(n_anchors, int(TIMED_ANCHORS * max(growth, 1.0)))
-
-
-class Numbers(NamedTuple):
-    """Rows as the descent takes them.
-
-    Attributes
-    ----------
-    rows : ndarray of shape (m,)
-        The rows that were read, ascending.
-    read, write : ndarray of shape (m, n_numbers)
-        What decisions are products with, and what a row adds to the coefficients if that differs.
-    norms : ndarray of shape (m,)
-        Diagonal of the kernel matrix.
-    """
-
-    rows: Index
-    read: NDArray[Any]
-    write: NDArray[Any] | None
-    norms: NDArray[np.float64]
-
-
-class _Reader:
-    """Makes numbers of rows: kernel values at the anchors, and what they explain."""
-
-    def __init__(
-        self,
-        kernel: Kernel,
-        anchors: Any,
-        explanatory: Callable[[Any], Any] | None,
-        workers: Workers,
-    ) -> None:
-        self.kernel, self.explanatory, self.workers = kernel, explanatory, workers
-        self._values = KernelValues(kernel, anchors)
-        among = self._values.compute(anchors, workers)
-        if isinstance(kernel, CallableKernel):
-            check_matrix(among, f"the {len(among)} anchors")
-        if explanatory is None:
-            self.root = find_inverse_root(among, is_float32=not self._values.is_exact)
-        else:
-            design = explain_rows(explanatory, anchors)
-            self.root = np.eye(design.shape[1])
-            self._inverse = np.linalg.pinv(design).T
-
-    def make_numbers(self, X: Any) -> tuple[NDArray[Any], NDArray[Any] | None, Any]:
-        """Numbers of some rows to read, to write if they differ, and norms."""
-        similar = self._values.compute(X, self.workers)
-        if self.explanatory is None:
-            numbers = similar @ self.root
-            return numbers, None, np.einsum("ij,ij->i", numbers, numbers)
-        norms = self.kernel.diag(self.kernel.prepare(X))
-        return explain_rows(self.explanatory, X), similar @ self._inverse, norms
-
-    def read(self, X: Any, order: Index, deadline: float | None) -> Numbers:
-        """Numbers of all rows, or of those that come first in an order until time is up."""
-        if deadline is None:
-            return Numbers(np.arange(len(order)), *self.make_numbers(X))
-        parts: list[Any] = []
-        n_read = 0
-        for start in range(0, len(order), BLOCK_ROWS):
-            if parts and is_late(deadline):
-                break
-            rows = order[start : start + BLOCK_ROWS]
-            parts.append(self.make_numbers(X[rows]))
-            n_read += len(rows)
-        place = np.argsort(order[:n_read])
-        read, write, norms = zip(*parts, strict=True)
-        return Numbers(
-            order[:n_read][place],
-            np.concatenate(read)[place],
-            None if self.explanatory is None else np.concatenate(write)[place],
-            np.concatenate(norms)[place],
-        )
-
-
-def _find_centres(problem: Problem, n_anchors: int, seed: int, deadline: float | None) -> Any:
-    """Centres of clusters; if time is limited, of as many batches as there is time for."""
-    X, weights = problem.X, problem.sample_weights
-    kmeans = MiniBatchKMeans(n_anchors, random_state=seed, n_init=1, batch_size=BLOCK_ROWS)
-    if deadline is None:
-        return kmeans.fit(X, sample_weight=weights).cluster_centers_
-    rng = np.random.default_rng(seed)
-    # The choice of the first centres by distances cannot be interrupted.
-    kmeans.set_params(init="random")
-    for _ in range(KMEANS_BATCHES):
-        batch = rng.integers(X.shape[0], size=max(n_anchors, min(BLOCK_ROWS, X.shape[0])))
-        kmeans.partial_fit(X[batch], sample_weight=weights[batch])
-        if is_late(deadline):
-            break
-    return kmeans.cluster_centers_

@@ -1,7 +1,7 @@
-"""Stochastic descent for the additive classifiers: whole fits, and fits in pieces."""
+"""Base classes of the additive classifiers with stochastic descent: `partial_fit` and solvers."""
 
 from abc import abstractmethod
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,42 +11,25 @@ from widemargin.additive.classifier_base import (
     HistogramClassifier,
     asked_classes,
 )
-from widemargin.additive.coded_rows import Rows
 from widemargin.additive.curves import BinModel, TableModel
+from widemargin.additive.representations import Representation
 from widemargin.additive.sgd import (
-    BestPass,
-    StochasticState,
+    PrimalProblem,
     set_stochastic,
+    solve_stochastic,
     start_stochastic,
     stochastic_coefs,
     stochastic_pass,
 )
 from widemargin.base import PieceClassifier
-from widemargin.deadline import is_late
 from widemargin.problem import Problem
 from widemargin.progress import show_passes
 from widemargin.transaction import all_or_nothing
 from widemargin.validation import check_norms, check_number, draw_seed
 
-#: Passes of stochastic descent before the change of the coefficients is looked at.
-MIN_PASSES = 5
-
-
-class Represented(Protocol):
-    """Data as rows of numbers, and how coefficients of these become a model and back."""
-
-    rows: Rows
-    norms: NDArray[np.float64]
-
-    def make_model(self, coef: NDArray[Any], extra: NDArray[Any]) -> TableModel | BinModel:
-        """Model with these coefficients."""
-
-    def take_apart(self, model: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Coefficients of a model, and of its extra numbers."""
-
 
 class OnlineClassifier(PieceClassifier, CurveClassifier):
-    """Base of the classifiers with tables whose rows are learned one by one."""
+    """Base of classifiers that learn in pieces by stochastic descent on a representation."""
 
     loss: str
     alpha: float | None
@@ -62,16 +45,16 @@ class OnlineClassifier(PieceClassifier, CurveClassifier):
 
     @abstractmethod
     def _prepare(self, problem: Problem) -> None:
-        """Choose what does not change any more: bins, tables, anchors."""
+        """Choose what the first piece fixes for all later ones: bins, tables, anchors."""
 
     @abstractmethod
-    def _represent(self, problem: Problem) -> Represented:
-        """Rows of some data."""
+    def _represent(self, problem: Problem) -> Representation:
+        """Represent some data as rows of numbers."""
 
     def _check_params(self) -> None:
         super()._check_params()
         check_number("alpha", self.alpha, above=0, optional=True)
-        # At zero the first step would shrink all coefficients to nothing, and their scale with them.
+        # With eta0 = 0 the first step would multiply all coefficients and their scale by zero.
         check_number("eta0", self.eta0, above=0)
 
     def _learn_piece(self, problem: Problem, *, is_first: bool) -> None:
@@ -83,94 +66,78 @@ class OnlineClassifier(PieceClassifier, CurveClassifier):
         if not is_first:
             coef, state.extra[:] = data.take_apart(self._model)
             set_stochastic(data.rows, state, coef)
-            # Steps get shorter all the time: these must not undo what others have learned.
+            # Steps get shorter all the time, so that this piece does not undo those before it.
             state.n_steps = self.t_
             n_seen += self.n_seen_
         order = np.random.default_rng(draw_seed(self.random_state)).permutation(len(problem.labels))
-        self._step(problem, data, state, order, n_seen)
-        self._finish(data, state)
-        self.n_seen_, self.n_iter_, self.stop_reason_ = n_seen, 1, "max_iter"
-
-    def _step(
-        self,
-        problem: Problem,
-        data: Represented,
-        state: StochasticState,
-        order: NDArray[np.intp],
-        n_seen: int,
-    ) -> None:
-        stochastic_pass(
-            data.rows, order, problem.labels.astype(np.int64), asked_classes(problem),
-            problem.weights, data.norms, state,
-            penalty=1.0 / (self.C * n_seen) if self.alpha is None else self.alpha,
-            delay=self.eta0, is_squared=self.loss == "squared_hinge",
-        )  # fmt: skip
-
-    def _finish(self, data: Represented, state: StochasticState) -> None:
+        stochastic_pass(data.rows, order, self._make_primal(problem, data, n_seen), state)
         self._model = data.make_model(stochastic_coefs(data.rows, state), state.extra)
-        self.t_ = state.n_steps
+        self.t_, self.n_seen_ = state.n_steps, n_seen
+        self.n_iter_, self.stop_reason_ = 1, "max_iter"
+
+    def _make_primal(self, problem: Problem, data: Representation, n_seen: int) -> PrimalProblem:
+        """Make the primal problem of some rows, after ``n_seen`` rows in all."""
+        return PrimalProblem(
+            labels=problem.labels.astype(np.int64),
+            positives=asked_classes(problem),
+            weights=problem.weights,
+            norms=data.norms,
+            penalty=1.0 / (self.C * n_seen) if self.alpha is None else self.alpha,
+            delay=self.eta0,
+            is_squared=self.loss == "squared_hinge",
+        )
 
 
 class StochasticClassifier(OnlineClassifier, HistogramClassifier):
-    """Base of those that have another solver, and weights of rows."""
+    """Base of additive classifiers with dual and stochastic solvers and with sample weights."""
+
+    solver: str
 
     @all_or_nothing
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """One pass of stochastic descent over some rows, going on from the solution there is.
+        """Make one pass of stochastic descent over some rows, starting from the current solution.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            Data. Bins are those of the first call; later values beyond their range count as its end.
+            Data. The first call fixes the bins; later values beyond their range count as the nearest
+            end of it.
         y : array-like of shape (n_samples,)
             Class labels.
         classes : array-like, optional
-            All labels there will be; needed in the first call.
+            All labels of this and later calls; required in the first call.
         sample_weight : array-like of shape (n_samples,), optional
             Factor on the loss of each row.
 
         Returns
         -------
         self : estimator
-            The classifier, improved.
+            The fitted classifier.
         """
         self._fit_piece(X, y, classes, sample_weight)
         if hasattr(self, "violation_"):
-            del self.violation_  # That of a fit before.
+            del self.violation_  # It belongs to an earlier `fit`.
         return self
 
-    def _fit_stochastic(self, problem: Problem, data: Represented, deadline: float | None) -> None:
-        check_norms("X: kernel values", data.norms, "MinMaxScaler")
-        rng = np.random.default_rng(draw_seed(self.random_state))
-        state = start_stochastic(data.rows, len(asked_classes(problem)))
-        before, best = state.coef.copy(), None if data.rows.is_symmetric else BestPass(state)
-        self.stop_reason_, self.n_iter_, change = "max_iter", 0, np.inf
-        with show_passes(self.verbose) as show:
-            for number in range(self.max_iter):
-                order = rng.permutation(len(problem.labels))
-                self._step(problem, data, state, order, len(problem.labels))
-                self.n_iter_ = number + 1
-                if best is not None:
-                    best.consider()
-                    if best.has_diverged():
-                        best.restore()
-                        self.stop_reason_, change = "diverged", best.loss
-                        break
-                size = max(float(np.linalg.norm(state.coef)), 1e-300)
-                change = float(np.linalg.norm(state.coef - before)) / size
-                before = state.coef.copy()
-                if show:
-                    show(self.n_iter_, change)
-                if self.n_iter_ >= MIN_PASSES and change < 0.1 * self.tol:
-                    self.stop_reason_ = "converged"
-                    break
-                if is_late(deadline):
-                    self.stop_reason_ = "max_time"
-                    break
-        self.violation_ = change
-        self._finish(data, state)
-
-    def _fit_dual(self, problem: Problem, data: Represented, deadline: float | None) -> None:
+    def _solve(
+        self, problem: Problem, data: Representation, deadline: float | None
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the coefficients of the represented rows, and those of their extra numbers."""
+        self.n_seen_ = len(problem.labels)
+        if self.solver == "sgd":
+            return self._solve_primal(problem, data, deadline)
         result = self._descend(problem, data.rows, data.norms, deadline)
         self.t_ = int(result.n_iter.max()) * len(problem.labels)
-        self._model = data.make_model(result.coef, result.extra)
+        return result.coef, result.extra
+
+    def _solve_primal(
+        self, problem: Problem, data: Representation, deadline: float | None
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        check_norms("X: kernel values", data.norms, "MinMaxScaler")
+        primal = self._make_primal(problem, data, len(problem.labels))
+        settings = self._settings(problem, deadline)
+        with show_passes(self.verbose) as show:
+            result = solve_stochastic(data.rows, primal, settings, show)
+        self.n_iter_, self.t_ = result.n_iter, result.n_steps
+        self.stop_reason_, self.violation_ = result.stop_reason, result.violation
+        return result.coef, result.extra

@@ -1,50 +1,21 @@
-"""Power mean SVM: a regression on logarithms stands in for the kernel."""
+"""PowerMeanSVC: the PmSVM of Wu and Yang, in which a regression on logarithms replaces the kernel."""
 
 from collections.abc import Callable
 from dataclasses import replace
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from widemargin.additive.coded_rows import (
-    pad_rank,
-    sum_over_codes,
-    table_rows,
-)
-from widemargin.additive.codes import Codes
-from widemargin.additive.curves import (
-    BinEncoder,
-    LogEncoder,
-    TableModel,
-    number_values,
-)
+from widemargin.additive.curves import TableModel
 from widemargin.additive.online_base import StochasticClassifier
-from widemargin.additive.power_mean_table import (
-    NEGLIGIBLE,
-    PAPER_ANCHORS,
-    chebyshev_anchors,
-    regression_tables,
-)
+from widemargin.additive.power_mean_table import PAPER_ANCHORS, chebyshev_anchors
 from widemargin.additive.quantiser import Quantiser
-from widemargin.additive.scalar_kernels import (
-    ScalarKernel,
-    check_scalar_kernel,
-    make_scalar_kernel,
-    power_mean,
-)
-from widemargin.deadline import seconds_left
+from widemargin.additive.representations import LogRepresentation, Regression, represent_in_time
+from widemargin.additive.scalar_kernels import ScalarKernel, make_scalar_kernel, paper_power_mean
 from widemargin.majority import judged_rows
-from widemargin.problem import Problem, take_rows
-from widemargin.validation import check_choice, check_flag, check_integer, check_number, draw_seed
-
-#: Smallest number that is raised to a negative power.
-ZERO = 0.001
-#: Rows that are coded in any case, and the least factor by which a larger draw is worth the time.
-FIRST_ROWS, MIN_GROWTH = 1000, 1.5
-#: How much more time a row takes among many: their values are sorted.
-CODING_GROWTH = 1.5
+from widemargin.problem import Problem
+from widemargin.validation import check_choice, check_flag, check_integer, check_number
 
 
 class PowerMeanSVC(StochasticClassifier):
@@ -230,15 +201,9 @@ class PowerMeanSVC(StochasticClassifier):
             )
         return anchors
 
-    def _power_mean(self, x: Any, y: Any) -> NDArray[np.float64]:
-        """Power means, with small numbers in place of those that have no power; zero at zero."""
-        K = power_mean(x, y, self.p, ZERO)
-        K[np.asarray(x) == 0.0] = 0.0
-        return K
-
     def _scalar_kernel(self) -> ScalarKernel:
         if self.kernel is None:
-            return ScalarKernel("power_mean", self._power_mean, np.asarray, True)
+            return paper_power_mean(self.p)
         return make_scalar_kernel(self.kernel, self.p)
 
     def _prepare(self, problem: Problem) -> None:
@@ -246,138 +211,30 @@ class PowerMeanSVC(StochasticClassifier):
         self.anchors_ = self._unit_anchors() * self.unit_
 
     def _fit(self, problem: Problem) -> None:
+        """Fit to validated data: represent, solve, model."""
         deadline = self._deadline()
         problem = replace(problem, X=self._take_features(problem.X, problem.sample_weights))
         self._prepare(problem)
-        part, data = self._represent_in_time(problem, deadline)
-        self.n_seen_ = len(part.labels)
-        if self.solver == "sgd":
-            self._fit_stochastic(part, data, deadline)
-        else:
-            self._fit_dual(part, data, deadline)
+        part, data = represent_in_time(problem, self._represent, deadline, self.random_state)
+        coef, extra = self._solve(part, data, deadline)
+        self._model = data.make_model(coef, extra)
         self._note_part(part, problem)
         # Decisions of all rows would take as long as coding them.
         self._require_majority(judged_rows(problem))
 
-    def _represent_in_time(
-        self, problem: Problem, deadline: float | None
-    ) -> tuple[Problem, "_Represented"]:
-        """The rows, or as many of them, drawn by chance, as can be coded in half of the time.
-
-        Larger and larger draws are coded until there is no time for the next.
-        """
-        n, n_rows = len(problem.labels), FIRST_ROWS
-        if deadline is None or n <= n_rows:
-            return problem, self._represent(problem)
-        order = np.random.default_rng(draw_seed(self.random_state)).permutation(n)
-        end = deadline - 0.5 * seconds_left(deadline)
-        while True:
-            part = problem if n_rows == n else take_rows(problem, np.sort(order[:n_rows]))
-            began = perf_counter()
-            data = self._represent(part)
-            taken = CODING_GROWTH * max(perf_counter() - began, 1e-6)
-            affordable = seconds_left(end) / taken
-            if n_rows == n or affordable < MIN_GROWTH:
-                return part, data
-            n_rows = min(n, int(n_rows * affordable))
-
-    def _represent(self, problem: Problem) -> "_Represented":
+    def _represent(self, problem: Problem) -> LogRepresentation:
         quantiser = None
         if self.lut:
             d = problem.X.shape[1]
             grid = np.linspace(0.0, 1.0, self.n_bins)
             quantiser = Quantiser(np.zeros(d), np.full(d, self.unit_), grid, "uniform")
-        return _Represented(
-            problem.X, self._scalar_kernel(), quantiser, self.anchors_, self.offset, self.unit_,
-            self._dtype(problem),
-        )  # fmt: skip
+        regression = Regression(self.anchors_, self.offset, self.unit_)
+        return LogRepresentation(
+            problem.X, self._scalar_kernel(), quantiser, regression, self._dtype(problem)
+        )
 
     @property
     def coef_(self) -> NDArray[np.float64]:
         """Coefficients of the explanatory variables."""
         assert isinstance(self._model, TableModel)
         return self._model.coef
-
-
-class _Represented:
-    """Training data as codes with PmSVM's tables."""
-
-    def __init__(
-        self,
-        X: Any,
-        kernel: ScalarKernel,
-        quantiser: Quantiser | None,
-        anchors: NDArray[np.float64],
-        offset: float,
-        unit: float,
-        dtype: type,
-    ) -> None:
-        self.n_anchors = len(anchors)
-        if quantiser is None:
-            codes, values = number_values(X)
-            # Later pieces may have larger values than the first.
-            values = np.minimum(values, unit)
-        else:
-            codes, values = quantiser.encode(X), quantiser.values(0)
-        if not kernel.is_homogeneous:
-            check_scalar_kernel(kernel, np.union1d(values, anchors))
-        zero = int(np.searchsorted(values, 0.0))
-        read, write = regression_tables(kernel, values, anchors, offset, unit)
-        # A kernel that is zero at zero is so here too: the regression is worst there, and most
-        # features of histograms are zero.
-        skips_zero = not kernel([0.0], anchors).any()
-        if skips_zero:
-            read[values <= NEGLIGIBLE * unit] = write[values <= NEGLIGIBLE * unit] = 0.0
-        self.encoder: BinEncoder | LogEncoder = LogEncoder(unit, offset, len(anchors), skips_zero)
-        if quantiser is not None:
-            self.encoder = BinEncoder(quantiser, read)
-        diag = kernel.diag(values)
-        ones = np.ones(X.shape[1])
-        extra, base = None, 0.0
-        self.zero_read = read[zero]
-        self.zero_write: NDArray[np.float64] | None = None
-        if codes.is_sparse:
-            self.zero_write = write[zero]
-            read, write = read - read[zero], write - write[zero]
-            base, diag = X.shape[1] * diag[zero], diag - diag[zero]
-            extra = _fold_zeros(codes, read, write, self.zero_read, self.zero_write)
-        self.rows = table_rows(codes, read, write, ones, extra, dtype)
-        self.norms = sum_over_codes(codes, self.rows, diag, ones) + base
-
-    def take_apart(self, model: TableModel) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Coefficients of a model, and what zeros add to it; nothing of that is due to rows yet."""
-        extra = np.zeros((len(model.coef), self.rows.n_extra))
-        if self.zero_write is not None:
-            extra[:, 1] = (model.coef @ self.zero_read).sum(axis=1)
-        return pad_rank(model.coef, self.rows.rank), extra
-
-    def make_model(self, coef: NDArray[Any], extra: NDArray[Any]) -> TableModel:
-        """Model with these coefficients."""
-        shaped = coef.reshape(len(coef), -1, self.rows.rank)[:, :, : self.n_anchors]
-        shaped = shaped.astype(np.float64)
-        if self.zero_write is not None:
-            # Every row added this much to every feature, as if it were zero there.
-            shaped += extra[:, :1, None] * self.zero_write
-        return TableModel(self.encoder, shaped, np.zeros(len(coef)))
-
-
-def _fold_zeros(
-    codes: Codes,
-    read: NDArray[np.float64],
-    write: NDArray[np.float64],
-    read0: NDArray[np.float64],
-    write0: NDArray[np.float64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Two extra numbers for each row that add what the zeros of sparse data add to the kernel.
-
-    With ``r``, ``w`` the tables less their values ``r0``, ``w0`` at zero, the kernel between rows is
-    the sum over features of ``(r + r0)'(w + w0)``: beside ``r'w``, which needs stored values only,
-    ``r'w0`` depends on one row, ``r0'w`` on the other, and ``r0'w0`` on none.
-    """
-    ones = np.ones(len(codes))
-    everyone = np.ones(codes.n_features)
-    rows = table_rows(codes, read, write, everyone, None, np.float64)
-    of_reader = sum_over_codes(codes, rows, read @ write0, everyone)
-    of_writer = sum_over_codes(codes, rows, write @ read0, everyone)
-    of_reader += codes.n_features * float(read0 @ write0)
-    return np.column_stack([of_reader, ones]), np.column_stack([ones, of_writer])

@@ -1,8 +1,16 @@
-"""PmSVM's tables: a regression on powers of a logarithm stands in for the kernel.
+"""PmSVM's tables: a regression on powers of a logarithm replaces the kernel.
 
-``k(x, y)`` is approximated by ``e(x)' inv(X) s(y)`` (Eq. 39 of Wu and Yang): explanatory variables
-``e(x) = (1, l, l^2, ...)`` with ``l = ln(x + offset)``, the kernel ``s(y)`` between y and some
-anchors, and the design matrix X whose rows are the explanatory variables of the anchors.
+PmSVM is Wu and Yang, "Power Mean SVM". It approximates ``k(x, y)`` by ``e(x)' inv(X) s(y)`` (Eq. 39).
+
+- e(x), Eq. 25: explanatory variables ``(1, l, l^2, ...)``, ``l = ln(x + offset)``; `explain_values`.
+- X, Eq. 26: design matrix, whose row i is e of anchor i; ``design``.
+- s(x), Eq. 27: kernel between x and the anchors; ``kernel(values, anchors)``.
+- t_j, Eq. 28 to 30: decision curve of feature j at the anchors, ``sum_i alpha_i y_i s(x_ij)``; it is
+  never computed.
+- a_j, Eq. 31: coefficients of feature j, ``inv(X) t_j = sum_i alpha_i y_i inv(X) s(x_ij)``; ``coef``.
+
+A row that is added to the coefficients therefore adds ``inv(X) s(x_ij)``, the table ``write``; a row
+that is read multiplies them with ``e(x_ij)``, the table ``read``.
 """
 
 import numpy as np
@@ -10,20 +18,20 @@ from numpy.typing import NDArray
 
 from widemargin.additive.scalar_kernels import ScalarKernel
 
-#: Share of the unit up to which a value counts as zero: so close to it, rounding decides what it is.
+#: Share of the unit up to which a value counts as zero: closer to zero, rounding decides its value.
 NEGLIGIBLE = 1e-6
 #: The anchors of the paper, for three of them.
 PAPER_ANCHORS = (0.01, 0.06, 0.75)
 
 
 def chebyshev_anchors(n_anchors: int) -> NDArray[np.float64]:
-    """Roots of a Chebyshev polynomial, moved to the unit interval (Eq. 41), ascending."""
+    """Return the roots of a Chebyshev polynomial, scaled to the unit interval (PmSVM Eq. 41)."""
     i = np.arange(n_anchors, 0, -1)
     return 0.5 + 0.5 * np.cos((2 * i - 1) * np.pi / (2 * n_anchors))
 
 
 def explain_values(x: NDArray[np.float64], offset: float, n_anchors: int) -> NDArray[np.float64]:
-    """Explanatory variables of some numbers, shape (n, n_anchors): Eq. 25."""
+    """Return the explanatory variables of some numbers, shape (n, n_anchors): PmSVM Eq. 25."""
     return np.log(np.asarray(x, np.float64) + offset)[:, None] ** np.arange(n_anchors)
 
 
@@ -34,8 +42,10 @@ def regression_tables(
     offset: float,
     unit: float = 1.0,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Tables ``e(v / unit)`` and ``inv(X) s(v)`` of some numbers v, each of shape (n, n_anchors)."""
+    """Return the tables ``e(v / unit)`` and ``inv(X) s(v)`` of numbers v, each (n, n_anchors)."""
+    # PmSVM Eq. 26.
     design = explain_values(anchors / unit, offset, len(anchors))
     read = explain_values(values / unit, offset, len(anchors))
+    # PmSVM Eq. 27, and inv(X) s(v) of Eq. 31.
     write = np.linalg.solve(design, kernel(values, anchors).T).T
     return read, np.ascontiguousarray(write)

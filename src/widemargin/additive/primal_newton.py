@@ -1,4 +1,4 @@
-"""The intersection kernel in its unary space: the primal problem by Newton's method."""
+"""Newton's method for the primal problem of the intersection kernel (ICD Eq. 10)."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ SUFFICIENT = 0.01
 
 @dataclass(frozen=True)
 class UnaryRows:
-    """Rows in the unary space, as operations on vectors of it."""
+    """Rows in the unary space, B(x) in the ICD paper, as operations on vectors of that space."""
 
     codes: Codes
     offsets: NDArray[np.int64]
@@ -31,21 +31,21 @@ class UnaryRows:
         return int(self.offsets[-1])
 
     def multiply(self, weights: FloatArray) -> FloatArray:
-        """Products of all rows with a vector."""
+        """Multiply all rows with a vector (ICD Eq. 8)."""
         out = np.empty(len(self.codes))
         c, curves = self.codes, self.to_curves(weights)
         fast.look_up(c.values, c.gaps, not c.is_sparse, c.indptr, self.offsets, curves, out)
         return out
 
     def combine(self, factors: FloatArray) -> FloatArray:
-        """Sum of the rows, each times its factor."""
+        """Sum the rows, each times its factor."""
         out = np.empty(self.size)
         c = self.codes
         fast.combine_rows(c.values, c.gaps, not c.is_sparse, c.indptr, self.offsets, factors, out)
         return out
 
     def to_curves(self, weights: FloatArray) -> FloatArray:
-        """Running sums of a vector."""
+        """Compute the running sums of a vector: the table T of ICD Eq. 9."""
         curves, levels = np.empty(self.size), np.arange(float(np.diff(self.offsets).max()))
         fast.to_curves(weights, self.offsets, levels, np.ones(self.codes.n_features), curves)
         return curves
@@ -54,10 +54,35 @@ class UnaryRows:
 def solve_primal(
     rows: UnaryRows, y: FloatArray, costs: FloatArray, settings: Descent
 ) -> LinearResult:
-    """Minimise ``0.5 |w|^2 + sum_i costs_i max(0, 1 - y_i w'x_i)^2`` by truncated Newton steps.
+    """Solve the primal problem of the intersection kernel by truncated Newton steps.
 
-    Has converged when the gradient is ``0.01 tol`` of what it was at zero, in proportion to the rarer
-    class as in LIBLINEAR. To finish it goes on from there while every step halves the gradient.
+    Minimise ``0.5 |w|^2 + sum_i costs_i max(0, 1 - y_i w'x_i)^2`` (ICD Eq. 10).
+
+    Parameters
+    ----------
+    rows : UnaryRows
+        The data.
+    y : ndarray of shape (n,)
+        Labels, 1 or -1.
+    costs : ndarray of shape (n,)
+        Cost of an error at each row.
+    settings : Descent
+        When to stop.
+
+    Returns
+    -------
+    result : LinearResult
+        The decision curves and the dual variables.
+
+    Notes
+    -----
+    Stops when the norm of the gradient is at most ``0.01 tol`` times its norm at zero times the share
+    of the rarer class, as LIBLINEAR does; after ``max_iter`` steps; at the deadline; or when no step
+    lowers the objective. With ``settings.finish`` it continues while every step halves the gradient.
+
+    References
+    ----------
+    ICD, Section 3.4, which solves the primal problem on the table T.
     """
     w, products = np.zeros(rows.size), np.zeros(len(y))
     n_positive = int(np.count_nonzero(y > 0))
@@ -81,7 +106,7 @@ def solve_primal(
         moved = rows.multiply(step)
         size = _line_search(w, products, step, moved, y, costs, float(gradient @ step))
         if size == 0.0:
-            # No step helps any more: the limit of float64.
+            # No step lowers the objective in float64.
             reason = "converged"
             break
         w += size * step
@@ -99,7 +124,7 @@ def _newton_step(
 ) -> FloatArray:
     """Solve ``(I + X' diag(curvature) X) step = -gradient`` roughly, by conjugate gradients.
 
-    When time is up, the step so far is a direction of descent, too.
+    At the deadline the current step is returned; it is a direction of descent too.
     """
     step = np.zeros_like(gradient)
     residual = -gradient

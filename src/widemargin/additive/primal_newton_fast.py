@@ -1,9 +1,9 @@
-"""Compiled loops on rows in the unary space of the intersection kernel.
+"""Compiled loops on rows in the unary space of the intersection kernel: B(x) in the ICD paper.
 
-A row is a code for each feature, a point in a space with one dimension for every bin: ones up to its
-code. A vector w of that space and the curve of its running sums hold the same: the product of w and
-a row is the sum of the curve's values at the row's codes. With other levels than whole numbers,
-a dimension counts as much as its level rises.
+A row has a code for each feature. In the unary space, which has one dimension for every bin, it is a
+vector of ones up to its code. A weight vector w and the curves of its running sums are equivalent
+(ICD Eq. 8 and 9): the product of w and a row is the sum of the curves' values at the row's codes.
+With levels that are not whole numbers, a dimension is weighted by the rise of its level.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ jit = njit(
 
 @jit
 def combine_rows(codes, gaps, is_whole, indptr, offsets, factors, out):
-    """Sum of all rows, each times its factor. Bin zero of a feature is no dimension of the space."""
+    """Sum all rows, each times its factor. Bin zero of a feature is no dimension of the space."""
     out[:] = 0.0
     for i in range(factors.size):
         if factors[i] != 0.0:
@@ -33,7 +33,8 @@ def combine_rows(codes, gaps, is_whole, indptr, offsets, factors, out):
 
 @jit
 def to_curves(weights, offsets, levels, scale, curves):
-    """Running sums of a vector, each dimension times the rise of its level and its feature's scale."""
+    """Compute the running sums of a vector, times the rises of the levels and the feature's scale."""
+    # ICD Eq. 9.
     for j in range(offsets.size - 1):
         first = offsets[j]
         curves[first] = 0.0
@@ -55,7 +56,8 @@ def sum_minima(levels, out):
 
 @jit
 def look_up(codes, gaps, is_whole, indptr, offsets, curves, out):
-    """Products of all rows with the vector whose curves are given."""
+    """Compute the products of all rows with the vector whose curves are given."""
+    # ICD Eq. 8, summed over the features as in Eq. 7.
     for i in range(out.size):
         first, total, j = indptr[i], 0.0, 0
         for e in range(first, indptr[i + 1]):

@@ -8,10 +8,11 @@ jit = njit(cache=True, nogil=True, error_model="numpy")
 
 @jit
 def encode_values(values, columns, low, factor, is_root, shift, last, out):
-    """Codes ``int(((v - low) * factor)^(1 or 1/2) * last + shift)``, clipped to ``0 .. last``.
+    """Compute codes ``int(((v - low) * factor)^(1 or 1/2) * last + shift)``, clipped to ``0 .. last``.
 
     ``columns`` holds the feature of each value; ``shift`` is 0.5 to round and 0 to cut off.
     """
+    # ICD Eq. 13 is the case without a root, and with ``shift`` 0.
     for k in range(values.size):
         j = columns[k]
         position = min(max((np.float64(values[k]) - low[j]) * factor[j], 0.0), 1.0)
@@ -22,7 +23,7 @@ def encode_values(values, columns, low, factor, is_root, shift, last, out):
 
 @jit
 def encode_rows(values, low, factor, is_root, shift, last, out):
-    """The same for dense rows."""
+    """Compute the codes of dense rows; see `encode_values`."""
     for i in range(values.shape[0]):
         for j in range(values.shape[1]):
             position = min(max((np.float64(values[i, j]) - low[j]) * factor[j], 0.0), 1.0)

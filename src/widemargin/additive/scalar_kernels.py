@@ -22,9 +22,11 @@ from widemargin.kernels.custom import as_numbers, call_given, check_matrix
 ADDITIVE: dict[str, type[Kernel]] = {
     cls.name: cls for cls in (Chi2, Intersection, Hellinger, JensenShannon, PowerMean)
 }
+#: Smallest number that is raised to a negative power: epsilon in the PmSVM paper.
+SMALL = 0.001
 #: Numbers on which a callable kernel is checked.
 MAX_CHECKED = 64
-#: What a callable for single numbers needs.
+#: Advice in the error for a callable that takes single numbers only.
 ARRAYS_HINT = "; k(x, y) must take arrays: use functions of NumPy, or wrap it in numpy.vectorize"
 
 
@@ -35,7 +37,7 @@ class ScalarKernel:
     Attributes
     ----------
     name : str
-        What to call it.
+        Name of the kernel.
     matrix : callable
         ``matrix(x, y)`` gives the values between two vectors of numbers.
     diag : callable
@@ -74,8 +76,28 @@ def make_scalar_kernel(kernel: Any, p: float = -1.0) -> ScalarKernel:
     )
 
 
+def is_homogeneous(kernel: Any) -> bool:
+    """Return whether `make_scalar_kernel` makes a homogeneous kernel; it does of all but callables."""
+    return not callable(kernel) or isinstance(kernel, Kernel)
+
+
+def paper_power_mean(p: float) -> ScalarKernel:
+    """Make the power mean kernel of the PmSVM paper, which is zero where x is zero.
+
+    Where p is negative, numbers below `SMALL` count as `SMALL`, since zero has no negative power
+    (PmSVM, Section IV-B).
+    """
+
+    def compute(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+        K = power_mean(x, y, p, SMALL)
+        K[np.asarray(x) == 0.0] = 0.0
+        return K
+
+    return ScalarKernel("power_mean", compute, np.asarray, True)
+
+
 def power_mean(x: Any, y: Any, p: float, floor: float = 0.0) -> NDArray[np.float64]:
-    """Power means between two vectors of numbers, those below ``floor`` raised to it if p < 0."""
+    """Compute power means between two vectors; if p < 0, numbers below ``floor`` count as it."""
     if -inf < p < 0:
         x, y = np.maximum(x, floor), np.maximum(y, floor)
     return make_scalar_kernel("power_mean", p)(x, y)

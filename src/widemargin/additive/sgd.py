@@ -1,5 +1,6 @@
-"""Stochastic descent on the primal problem of linear machines: Algorithm 4 of Wu and Yang."""
+"""Stochastic descent on the primal problem of linear SVMs (PmSVM Algorithm 4)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,19 +16,82 @@ from widemargin.additive.coded_rows import (
     float_type,
 )
 from widemargin.additive.coded_rows_fast import Rows
-from widemargin.additive.dual_descent import DIVERGED
+from widemargin.additive.dual_descent import DIVERGED, Descent
+from widemargin.deadline import is_late
+
+#: Passes before the change of the coefficients is compared with the tolerance.
+MIN_PASSES = 5
+
+
+@dataclass(frozen=True)
+class PrimalProblem:
+    """One-vs-rest problems on the same rows, in the primal.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n,)
+        Class of every row.
+    positives : ndarray of shape (n_problems,)
+        Positive class of each problem.
+    weights : ndarray of shape (n,)
+        Factor on the loss of each row.
+    norms : ndarray of shape (n,)
+        Diagonal of the kernel matrix.
+    penalty : float
+        Regularisation: lambda in PmSVM Eq. 34.
+    delay : float
+        Step t has the length ``1 / (penalty (t + delay))``.
+    is_squared : bool
+        Whether the loss is the squared hinge.
+    """
+
+    labels: NDArray[np.int64]
+    positives: NDArray[np.int64]
+    weights: FloatArray
+    norms: FloatArray
+    penalty: float
+    delay: float
+    is_squared: bool
+
+
+@dataclass(frozen=True)
+class StochasticResult:
+    """Solutions of one-vs-rest problems by stochastic descent.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n_problems, n_coefs)
+        Coefficients.
+    extra : ndarray of shape (n_problems, n_extra)
+        Coefficients of the extra numbers.
+    n_steps : int
+        Steps, one for each visit to a row.
+    n_iter : int
+        Passes.
+    violation : float
+        Relative change of the coefficients in the last pass; the mean loss if the descent diverged.
+    stop_reason : str
+        ``"converged"``, ``"max_iter"``, ``"max_time"`` or ``"diverged"``.
+    """
+
+    coef: NDArray[Any]
+    extra: NDArray[Any]
+    n_steps: int
+    n_iter: int
+    violation: float
+    stop_reason: str
 
 
 @dataclass
 class StochasticState:
-    """Coefficients in the course of stochastic descent.
+    """Coefficients during stochastic descent.
 
     Attributes
     ----------
     coef : ndarray, one-dimensional
         Coefficients of all classes, each divided by its scale; the order is that of the rows.
     extra : ndarray of shape (n_problems, n_extra)
-        Of the extra numbers, divided alike.
+        Coefficients of the extra numbers, each divided by the scale of its class.
     scales : ndarray of shape (n_problems,)
         The scales.
     losses : ndarray of shape (n_problems,)
@@ -45,10 +109,10 @@ class StochasticState:
 
 
 class BestPass:
-    """The best coefficients that stochastic descent has had.
+    """The best coefficients of a stochastic descent.
 
-    With approximate gradients it may go astray; as steps get shorter all the time, coefficients
-    settle wherever they are.
+    With approximate gradients the descent may diverge. Since its steps get shorter all the time, it
+    would not return from there.
     """
 
     def __init__(self, state: StochasticState) -> None:
@@ -67,36 +131,84 @@ class BestPass:
         return not self.state.losses.max() <= DIVERGED * max(self.loss, 1.0)
 
     def restore(self) -> None:
-        """Go back to the best coefficients."""
+        """Return to the best coefficients."""
         self.state.coef[:], self.state.extra[:] = self.kept
 
 
-def stochastic_pass(
+def solve_stochastic(
     rows: Rows,
-    order: NDArray[np.intp],
-    labels: NDArray[np.int64],
-    positives: NDArray[np.int64],
-    weights: FloatArray,
-    norms: FloatArray,
-    state: StochasticState,
-    *,
-    penalty: float,
-    delay: float,
-    is_squared: bool,
-) -> None:
-    """Steps ``1 / (penalty (t + delay))`` along the subgradient of one row each (Algorithm 4).
+    problem: PrimalProblem,
+    settings: Descent,
+    callback: Callable[[int, float], object] | None = None,
+) -> StochasticResult:
+    """Minimise the primal objective of every class by stochastic descent (PmSVM Algorithm 4).
 
-    Minimises ``penalty / 2 |w|^2 + mean of weighted losses``. Updates ``state``.
+    Minimise ``penalty / 2 |w|^2 + mean of weights_i loss(y_i w'x_i)`` for each one-vs-rest problem.
+
+    Parameters
+    ----------
+    rows : Rows
+        The data.
+    problem : PrimalProblem
+        Labels, weights, loss, penalty and step length.
+    settings : Descent
+        When to stop, and the seed for the order of the rows.
+    callback : callable, optional
+        Called after every pass with its number and the relative change of the coefficients.
+
+    Returns
+    -------
+    result : StochasticResult
+        Coefficients of every class. If the gradients are approximate and the descent diverged, they
+        are the best that it had.
+
+    Notes
+    -----
+    Stops when a pass changes the coefficients by less than ``0.1 tol``, relative to their norm; after
+    ``max_iter`` passes; at the deadline; or when approximate gradients make the descent diverge.
     """
-    room = fast.make_room(rows, len(positives), float_type(rows))
+    rng = np.random.default_rng(settings.seed)
+    state = start_stochastic(rows, len(problem.positives))
+    before, best = state.coef.copy(), None if rows.is_symmetric else BestPass(state)
+    reason, n_iter, change = "max_iter", 0, np.inf
+    for number in range(settings.max_iter):
+        stochastic_pass(rows, rng.permutation(len(problem.labels)), problem, state)
+        n_iter = number + 1
+        if best is not None:
+            best.consider()
+            if best.has_diverged():
+                best.restore()
+                reason, change = "diverged", best.loss
+                break
+        size = max(float(np.linalg.norm(state.coef)), 1e-300)
+        change = float(np.linalg.norm(state.coef - before)) / size
+        before = state.coef.copy()
+        if callback is not None:
+            callback(n_iter, change)
+        if n_iter >= MIN_PASSES and change < 0.1 * settings.tol:
+            reason = "converged"
+            break
+        if is_late(settings.deadline):
+            reason = "max_time"
+            break
+    coef = stochastic_coefs(rows, state)
+    return StochasticResult(coef, state.extra, state.n_steps, n_iter, change, reason)
+
+
+def stochastic_pass(
+    rows: Rows, order: NDArray[np.intp], problem: PrimalProblem, state: StochasticState
+) -> None:
+    """Make one step for each row of ``order`` and update ``state``: PmSVM Algorithm 4, lines 3-10."""
+    room = fast.make_room(rows, len(problem.positives), float_type(rows))
     state.losses[:] = 0.0
     state.n_steps = fast.stochastic_steps(
-        rows, order, labels, positives, weights, norms, state.n_steps, penalty, delay, is_squared,
+        rows, order, problem.labels, problem.positives, problem.weights, problem.norms,
+        state.n_steps, problem.penalty, problem.delay, problem.is_squared,
         state.scales, state.losses, room, state.coef, state.extra,
     )  # fmt: skip
-    state.losses /= max(float(weights[order].sum()), 1e-300)
-    # Scales fall like 1 / t: bring them back before digits get lost.
-    by_class = coefs_by_class(rows, state.coef, len(positives))
+    state.losses /= max(float(problem.weights[order].sum()), 1e-300)
+    # Scales fall like 1 / t. They return to one before they cost the coefficients digits.
+    by_class = coefs_by_class(rows, state.coef, len(problem.positives))
     by_class *= state.scales[:, None]
     state.coef[:] = coefs_in_order(rows, by_class)
     state.extra *= state.scales[:, None]
@@ -104,7 +216,7 @@ def stochastic_pass(
 
 
 def start_stochastic(rows: Rows, n_problems: int) -> StochasticState:
-    """Coefficients of zero."""
+    """Start from coefficients of zero."""
     return StochasticState(
         np.zeros(count_coefs(rows) * n_problems, float_type(rows)),
         np.zeros((n_problems, rows.n_extra), float_type(rows)),

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from widemargin.additive.scalar_kernels import ScalarKernel
 from widemargin.parallel import single_blas
 
-#: Largest matrix that is decomposed; with more bins the rest follow from these.
+#: Largest matrix that is decomposed; the numbers of further bins are computed from its eigenvectors.
 MAX_LANDMARKS = 512
 #: Share of the weight that is spread evenly: bins that training data missed count a little.
 EVEN_SHARE = 0.01
@@ -79,7 +79,7 @@ def spectral_table(
     # Nystrom's extension; at the landmarks it is the eigenvectors themselves.
     scaled = weight[:, None] * vectors[:, :rank] / np.sqrt(values[:rank])
     table = kernel(grid, landmarks) @ scaled
-    # Of all bins: what those that are no landmarks lose is not in the tail.
+    # Computed for all bins, since ``tail`` counts the error at the landmarks only.
     kept = share @ np.square(table).sum(axis=1) / max(share @ kernel.diag(grid), 1e-300)
     return Spectrum(table, rank, float(max(1.0 - kept, 0.0)))
 

@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from widemargin.additive.additive_svc import Binned, constants
 from widemargin.additive.classifier_base import asked_classes
 from widemargin.additive.curves import BinModel
 from widemargin.additive.online_base import OnlineClassifier
 from widemargin.additive.quantiser import MAX_COUNT, fit_quantiser
-from widemargin.additive.sgd import start_stochastic
+from widemargin.additive.representations import BinRepresentation, constants
+from widemargin.additive.sgd import start_stochastic, stochastic_coefs, stochastic_pass
 from widemargin.base import UnweightedClassifier
 from widemargin.kernels import is_small
 from widemargin.problem import Problem
@@ -144,7 +144,7 @@ class SIKMASVC(UnweightedClassifier, OnlineClassifier):
         spacing = "auto" if are_counts else "uniform"
         self.quantiser_ = fit_quantiser(ranges, self.n_bins, spacing, per_feature=True)
 
-    def _represent(self, problem: Problem) -> Binned:
+    def _represent(self, problem: Problem) -> BinRepresentation:
         X = problem.X
         if sparse.issparse(X) and self.quantiser_.zero_code != 0:
             # Zero is a level like any other, so every value has a code.
@@ -154,7 +154,9 @@ class SIKMASVC(UnweightedClassifier, OnlineClassifier):
         offsets = np.arange(codes.n_features + 1) * self.quantiser_.n_bins
         extra = constants(len(codes), self.fit_intercept)
         dtype = np.float64 if is_small(*problem.X.shape) else np.float32
-        return Binned(self.quantiser_, codes, offsets, self.quantiser_.span, extra, dtype)
+        return BinRepresentation(
+            self.quantiser_, codes, offsets, self.quantiser_.span, extra, dtype
+        )
 
     def _fit(self, problem: Problem) -> None:
         self._prepare(problem)
@@ -162,7 +164,8 @@ class SIKMASVC(UnweightedClassifier, OnlineClassifier):
         n = self.n_seen_ = len(problem.labels)
         state = start_stochastic(data.rows, len(asked_classes(problem)))
         rng = np.random.default_rng(draw_seed(self.random_state))
+        primal = self._make_primal(problem, data, n)
         for _ in range(self.max_iter):
-            self._step(problem, data, state, rng.permutation(n), n)
-        self._finish(data, state)
-        self.n_iter_, self.stop_reason_ = self.max_iter, "max_iter"
+            stochastic_pass(data.rows, rng.permutation(n), primal, state)
+        self._model = data.make_model(stochastic_coefs(data.rows, state), state.extra)
+        self.t_, self.n_iter_, self.stop_reason_ = state.n_steps, self.max_iter, "max_iter"
