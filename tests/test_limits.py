@@ -25,8 +25,8 @@ from widemargin.additive import coded_rows_fast as additive_fast
 from widemargin.additive import dual_descent as additive
 from widemargin.additive import lr_svc, power_mean_svc
 from widemargin.additive.primal_newton import UnaryRows
+from widemargin.projected import candidates as sparse_candidates
 from widemargin.projected import plan as sparse_plan
-from widemargin.projected import scores as sparse_scores
 
 from . import counting
 
@@ -88,8 +88,8 @@ PROJECTED = [
 def test_time_that_is_up_at_any_look_leaves_a_model_that_beats_the_majority(
     set_clock, monkeypatch, options, n_classes, as_sparse
 ):
-    monkeypatch.setattr(sparse_scores, "EXACT_ROWS", 0)
-    monkeypatch.setattr(sparse_scores, "PIECE_VALUES", 2**10)
+    monkeypatch.setattr(sparse_candidates, "EXACT_ROWS", 0)
+    monkeypatch.setattr(sparse_candidates, "PIECE_VALUES", 2**10)
     X, y = make_rows(300, n_classes)
     X = sparse.csr_matrix(X) if as_sparse else X
     for n_looks in (1, 3, 10, 30, 100, 300, 1000, 3000):

@@ -18,7 +18,7 @@ from widemargin.projected.classifier_base import (
     split_classes,
 )
 from widemargin.projected.machine import Machine
-from widemargin.projected.search import Selection
+from widemargin.projected.selection import Selection
 from widemargin.projected.stages import describe_machines
 from widemargin.validation import draw_seed
 

@@ -13,10 +13,11 @@ from widemargin.memory import parse_bytes
 from widemargin.parallel import Workers, open_workers
 from widemargin.problem import Problem
 from widemargin.projected.basis import Columns, FloatArray, KernelRows
+from widemargin.projected.candidates import DEPENDENT, DEPENDENT_FLOAT32
 from widemargin.projected.classifier_base import BasisClassifier, count_changes, split_classes
 from widemargin.projected.machine import Machine
-from widemargin.projected.scores import DEPENDENT, DEPENDENT_FLOAT32
-from widemargin.projected.search import MAX_IDLE, Selection
+from widemargin.projected.search import MAX_IDLE
+from widemargin.projected.selection import Selection
 from widemargin.projected.stages import describe_machines
 from widemargin.validation import check_integer, draw_seed
 

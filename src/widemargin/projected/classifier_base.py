@@ -19,15 +19,12 @@ from widemargin.parallel import Workers
 from widemargin.problem import Problem, Subproblem, split_binary, split_one_vs_rest
 from widemargin.projected.basis import KernelRows
 from widemargin.projected.path import join_stages
-from widemargin.projected.search import Selection
+from widemargin.projected.selection import Selection, worst_reason
 from widemargin.validation import (
     check_kernel_range,
     check_nonnegative,
     resolve_kernel,
 )
-
-#: From best to worst; a fit of several problems reports the worst.
-STOP_REASONS = ("converged", "separated", "rank", "max_iter", "max_time")
 
 
 class BasisClassifier(RestClassifier):
@@ -84,7 +81,7 @@ class BasisClassifier(RestClassifier):
         self.n_basis_ = one_or_all([len(s.rows) for s in stages for _ in s.intercept])
         self.n_support_ = one_or_all([int(n) for stage in stages for n in stage.n_support])
         self.objective_ = one_or_all([float(value) for value in joined.objective])
-        self.stop_reason_ = max((s.stop_reason for s in selections), key=STOP_REASONS.index)
+        self.stop_reason_ = worst_reason(s.stop_reason for s in selections)
         self.restore_model()
 
     def restore_model(self) -> None:

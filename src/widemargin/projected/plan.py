@@ -7,8 +7,8 @@ import numpy as np
 
 from widemargin.deadline import seconds_left
 from widemargin.projected.basis import VALUE_BYTES, KernelRows
-from widemargin.projected.scores import ROW_PIECES, TILE_COLUMNS, TILE_ROWS
-from widemargin.projected.search import Search
+from widemargin.projected.candidates import ROW_PIECES, TILE_COLUMNS, TILE_ROWS
+from widemargin.projected.selection import Search
 
 #: Numbers for each row, beside kernel values: of the problem and the columns, and of each machine.
 ROW_NUMBERS, MACHINE_NUMBERS = 12, 10

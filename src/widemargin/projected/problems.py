@@ -13,7 +13,8 @@ from widemargin.problem import Problem, Subproblem
 from widemargin.projected.basis import Columns, KernelRows
 from widemargin.projected.machine import Machine
 from widemargin.projected.plan import plan_memory, plan_time
-from widemargin.projected.search import Search, Selection, Selector, draw_candidates
+from widemargin.projected.search import Selector, draw_candidates
+from widemargin.projected.selection import Search, Selection
 from widemargin.projected.stages import describe_constant
 
 #: Called with the number of a basis, the name of the stage and the present `Stage`.

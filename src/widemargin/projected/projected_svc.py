@@ -26,7 +26,7 @@ from widemargin.projected.classifier_base import (
 from widemargin.projected.moving import can_move
 from widemargin.projected.path import BasisPath, join_stages
 from widemargin.projected.problems import Listener, choose_bases
-from widemargin.projected.search import Search, Selection
+from widemargin.projected.selection import Search, Selection
 from widemargin.validation import (
     check_flag,
     check_integer,

@@ -1,7 +1,7 @@
 """The choice of a basis for sparse machines: grown, then refined (PSVM, Procedures 1 to 4)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +10,11 @@ from widemargin.callbacks import Stage
 from widemargin.deadline import OutOfTimeError
 from widemargin.kernels.base import as_dense
 from widemargin.projected.basis import Columns, FloatArray, KernelRows
+from widemargin.projected.candidates import Candidates
 from widemargin.projected.machine import Machine
 from widemargin.projected.moving import Moved, move_basis
-from widemargin.projected.scores import Candidates, Scores
+from widemargin.projected.scores import Scores
+from widemargin.projected.selection import Search, Selection
 from widemargin.projected.stages import Reached, describe_constant, describe_machines
 
 #: Least squared distance from the span of the basis: coefficients grow like its inverse, and the
@@ -25,66 +27,6 @@ MAX_IDLE = 5
 #: Candidates are drawn anew when this share of them has joined the basis: the best are gone. If they
 #: are fewer than one in ten rows, sooner: there are likely to be better ones.
 RENEWED_SHARE, RENEWED_SOONER = 0.1, 0.04
-
-
-@dataclass(frozen=True)
-class Search:
-    """How to choose a basis.
-
-    Attributes
-    ----------
-    n_basis : int
-        Basis vectors.
-    n_candidates : int or None
-        Rows drawn as candidates; None for all rows.
-    refine : bool
-        Whether to exchange basis vectors afterwards.
-    move : bool
-        Whether to let them move in the end, see `move_basis`.
-    tol : float
-        Least share of J that an exchange must be worth.
-    max_iter : int
-        Most exchanges, and most steps that move vectors.
-    deadline : float or None
-        When to stop, by `time.perf_counter`.
-    max_bytes : int
-        Memory for kernel values of candidates.
-    """
-
-    n_basis: int
-    n_candidates: int | None = None
-    refine: bool = True
-    move: bool = False
-    tol: float = 1e-4
-    max_iter: int = 1000
-    deadline: float | None = None
-    max_bytes: int = 2 * 10**9
-
-
-@dataclass(frozen=True)
-class Selection:
-    """Result of a search.
-
-    Attributes
-    ----------
-    final : Stage
-        The basis to use.
-    path : list of Stage
-        The bases of stage one, one vector more each.
-    stop_reason : str
-        ``"converged"``, ``"separated"`` if fewer basis vectors separate the rows, ``"rank"`` if there
-        are no more independent ones, ``"max_iter"`` or ``"max_time"``.
-    n_exchanges : int
-        Exchanges made, and steps that moved vectors.
-    n_requested : int
-        Basis vectors asked for.
-    """
-
-    final: Stage
-    path: list[Stage]
-    stop_reason: str
-    n_exchanges: int
-    n_requested: int
 
 
 def draw_candidates(data: KernelRows, search: Search, rng: np.random.Generator) -> Candidates:

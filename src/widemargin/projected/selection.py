@@ -1,0 +1,81 @@
+"""Options and results of the search for a basis, and the reasons for which it stops."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from widemargin.callbacks import Stage
+
+#: Why a fit of this family stopped, from best to worst. A fit of several binary problems reports the
+#: worst of their reasons.
+#:
+#: - ``"converged"``: no exchange and no step lowers the objective by the tolerance;
+#: - ``"separated"``: fewer basis vectors than requested classify all training rows correctly;
+#: - ``"rank"``: no further row is linearly independent of the basis;
+#: - ``"max_iter"``: the limit on exchanges, or on steps that move vectors, was reached;
+#: - ``"max_time"``: the deadline has passed.
+STOP_REASONS = ("converged", "separated", "rank", "max_iter", "max_time")
+
+
+def worst_reason(reasons: Iterable[str]) -> str:
+    """Return the worst of several stop reasons."""
+    return max(reasons, key=STOP_REASONS.index)
+
+
+@dataclass(frozen=True)
+class Search:
+    """How to choose a basis.
+
+    Attributes
+    ----------
+    n_basis : int
+        Basis vectors.
+    n_candidates : int or None
+        Rows drawn as candidates; None for all rows.
+    refine : bool
+        Whether to exchange basis vectors afterwards.
+    move : bool
+        Whether to let them move in the end, see `move_basis`.
+    tol : float
+        Least share of J that an exchange must be worth.
+    max_iter : int
+        Most exchanges, and most steps that move vectors.
+    deadline : float or None
+        When to stop, by `time.perf_counter`.
+    max_bytes : int
+        Memory for kernel values of candidates.
+    """
+
+    n_basis: int
+    n_candidates: int | None = None
+    refine: bool = True
+    move: bool = False
+    tol: float = 1e-4
+    max_iter: int = 1000
+    deadline: float | None = None
+    max_bytes: int = 2 * 10**9
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Result of a search.
+
+    Attributes
+    ----------
+    final : Stage
+        The basis to use.
+    path : list of Stage
+        The bases of stage one, one vector more each.
+    stop_reason : str
+        ``"converged"``, ``"separated"`` if fewer basis vectors separate the rows, ``"rank"`` if there
+        are no more independent ones, ``"max_iter"`` or ``"max_time"``.
+    n_exchanges : int
+        Exchanges made, and steps that moved vectors.
+    n_requested : int
+        Basis vectors asked for.
+    """
+
+    final: Stage
+    path: list[Stage]
+    stop_reason: str
+    n_exchanges: int
+    n_requested: int
