@@ -160,6 +160,30 @@ def test_scores_are_what_changes_are_worth_with_the_same_support_vectors(is_exac
         assert_allclose(falls[i, others], expected, rtol=10 * rtol, atol=rtol * now)
 
 
+def test_losses_are_equation_61_with_the_inverse_of_h():
+    """PSVM Eq. 61 prints an entry of H; Eq. 58 and the objective itself need one of inv(H)."""
+    X, y, _, kernel, K = make_problem(40)
+    C, rows = 5.0, [3, 30, 11, 20]
+    cost = np.full(40, C)
+    machine = make_machine(X, y, cost, kernel, rows)
+    support = np.flatnonzero(machine.support)
+    columns, ones = K[np.ix_(support, rows)], np.ones(len(support))
+    H = K[np.ix_(rows, rows)] / C + columns.T @ columns
+    q = C * (ones @ ones - ones @ columns @ np.linalg.solve(H, columns.T @ ones))
+    lines = np.linalg.solve(H, columns.T @ ones)
+    w = machine.solution.u[1:]
+    inverse = C * w**2 / (np.linalg.inv(H).diagonal() + C * lines**2 / q)
+    printed = C * w**2 / (H.diagonal() + C * lines**2 / q)
+    now = reference.solve_fixed(K, rows, y, cost, support)[2]
+    rises = [
+        reference.solve_fixed(K, [r for r in rows if r != row], y, cost, support)[2] - now
+        for row in rows
+    ]
+    assert_allclose(inverse, rises, rtol=1e-7)
+    assert_allclose(machine.losses, inverse, rtol=1e-7)
+    assert not np.isclose(printed, rises, rtol=0.1).any()
+
+
 def test_the_first_basis_vector_is_that_of_procedure_1():
     X, y, cost, kernel, K = make_problem()
     result, _ = select(X, y, cost, kernel, 1, refine=False)

@@ -1,4 +1,4 @@
-"""Kernel values between all rows and a basis that changes, held or computed when asked for."""
+"""Kernel values between all rows and the basis vectors, held in memory or computed when needed."""
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
@@ -257,9 +257,11 @@ class Columns:
         return self._penalty
 
     def distance(self, row: int, column: FloatArray, leaving: int | None = None) -> float:
-        """Squared distance of a row from the span of the basis in kernel space (Eq. 48).
+        """Return the squared distance of a row from the span of the basis in feature space.
 
-        ``leaving`` is the place of a basis vector that does not count.
+        This is ``k(x, x) - k_B' inv(K_B) k_B``, the difference of both sides of PSVM Eq. 48 with K_B
+        in place of H: both are positive for the same rows. ``leaving`` is the place of a basis vector
+        to leave out.
         """
         rows, root = np.array(self.rows, np.intp), self._root
         if leaving is not None:

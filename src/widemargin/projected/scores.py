@@ -1,11 +1,19 @@
-"""What candidates for a basis are worth (PSVM).
+"""Decrease of the objective for each candidate: added, or exchanged for a basis vector (PSVM Eq. 44).
 
-A candidate z would enter a machine's Hessian M with a cross term m, a diagonal entry and a gradient
-g. Adding it lowers J by ``g^2 / (m_zz - m' inv(M) m)`` (Eq. 44). With ``P = inv(M) m``, exchanging
-basis vector i for z has the gradient ``g - w_i P_i / v_i`` and the denominator
-``m_zz - m' inv(M) m + P_i^2 / v_i``, where v is the diagonal of inv(M): all exchanges are scored at
-once for the price of a product with inv(M), where the paper removes one basis vector after another
-and scores all candidates again.
+With M, half of the Hessian of a machine (see `machine`), a candidate z has
+
+    m = M's cross terms with z           (C times h of PSVM Eq. 39, bordered by the intercept),
+    m_zz = M's diagonal entry of z       (C times the scalar h of Eq. 39),
+    g = half the derivative of J by the coefficient of z, which is zero so far.
+
+Adding z, with the same support vectors, lowers J by ``g^2 / (m_zz - m' inv(M) m)`` (Eq. 44). The
+denominator is positive if and only if z is linearly independent of the basis (Eq. 48).
+
+Exchanging basis vector i for z: with ``P = inv(M) m`` and v the diagonal of inv(M), removing i
+changes g to ``g - w_i P_i / v_i`` and the denominator to ``m_zz - m' inv(M) m + P_i^2 / v_i`` (Eq. 54
+to 57). The exchange lowers J by Eq. 44 with these two values, less the loss of Eq. 61 (Eq. 62). So one
+product with inv(M) scores all exchanges, where the paper removes one basis vector after another and
+scores all candidates each time (Procedure 4, step 3).
 """
 
 from collections.abc import Callable
@@ -20,30 +28,34 @@ from widemargin.projected.machine import Machine, inverse_diagonal
 
 
 class Related(NamedTuple):
-    """Some candidates in relation to a machine.
+    """Quantities from which the scores of some candidates follow.
 
     Attributes
     ----------
     factor, inverse_diag : ndarray
         Lower triangle L with ``L L' = M``, and the diagonal of inv(M).
     half : ndarray of shape (n_basis + 1, n_candidates)
-        Cross terms m, as ``inv(L) m``.
-    left, least : ndarray of shape (n_candidates,)
-        ``m_zz - m' inv(M) m``, and the least of it that counts as independent (Eq. 48).
+        ``inv(L) m`` for each candidate.
+    remainder, least : ndarray of shape (n_candidates,)
+        ``m_zz - m' inv(M) m``, and the value that it must exceed for the candidate to count as
+        linearly independent of the basis (PSVM Eq. 48).
     gradient : ndarray of shape (n_candidates,)
-        Gradients g.
+        g of each candidate.
     """
 
     factor: FloatArray
     inverse_diag: FloatArray
     half: FloatArray
-    left: FloatArray
+    remainder: FloatArray
     least: FloatArray
     gradient: FloatArray
 
 
 class Scores:
-    """What each candidate would do for one machine; sums over rows follow the machine's changes.
+    """Scores of all candidates for one machine.
+
+    The sums over support vectors are kept, and updated when the machine's support vectors or basis
+    have changed.
 
     Parameters
     ----------
@@ -58,29 +70,35 @@ class Scores:
         self.candidates = candidates
         n = len(candidates.rows)
         self._support = np.zeros(len(machine.y), bool)
-        # Cross terms of the bias and of these basis vectors; sums over the support vectors of the
-        # kernel with labels, and of its squares.
+        # Cross terms with the intercept and with the vectors of `_basis`; sums over the support
+        # vectors of kernel values times labels, and of squared kernel values.
         self._basis: list[int] = []
         self._cross = np.zeros((1, n))
         self._labels = np.zeros(n)
         self._squares = np.zeros(n)
 
     def gains(self) -> FloatArray:
-        """How much J would fall if a candidate were added; zero for dependent ones (Eq. 44)."""
+        """Return the decrease of J if each candidate were added (PSVM Eq. 44).
+
+        Shape (n_candidates,); zero for candidates that depend linearly on the basis (Eq. 48). Without
+        basis vectors this is the score of Procedure 1 (Eq. 66).
+        """
         out = np.empty(len(self.candidates.rows))
 
         def score(columns: slice, related: Related) -> None:
-            good = related.left > related.least
-            fall = related.gradient**2 / np.where(good, related.left, 1.0)
+            good = related.remainder > related.least  # PSVM Eq. 48
+            # PSVM Eq. 44.
+            fall = related.gradient**2 / np.where(good, related.remainder, 1.0)
             out[columns] = np.where(good, fall, 0.0)
 
         self._visit(score)
         return out
 
     def exchanges(self) -> FloatArray:
-        """How much J would fall if a basis vector made way for a candidate.
+        """Return the decrease of J if each basis vector were exchanged for each candidate.
 
-        Shape (n_basis, n_candidates); -inf for candidates that depend on the others.
+        Shape (n_basis, n_candidates); -inf for candidates that depend linearly on the other basis
+        vectors. PSVM Eq. 62, the comparison of Procedure 4, step 4.
         """
         u = self.machine.solution.u
         out = np.empty((len(u) - 1, len(self.candidates.rows)))
@@ -88,9 +106,11 @@ class Scores:
         def score(columns: slice, related: Related) -> None:
             P = solve_lower(related.factor, related.half, transposed=True)
             for i, v in enumerate(related.inverse_diag[1:], start=1):
+                # PSVM Eq. 55 and 56: the gradient and the remainder without basis vector i.
                 moved = related.gradient - (u[i] / v) * P[i]
-                room = related.left + P[i] * P[i] / v
-                good = room > related.least
+                room = related.remainder + P[i] * P[i] / v
+                good = room > related.least  # PSVM Eq. 48 without vector i
+                # PSVM Eq. 62: Eq. 44 without vector i, less the loss of Eq. 61.
                 fall = moved * moved / np.where(good, room, 1.0) - u[i] ** 2 / v
                 out[i - 1, columns] = np.where(good, fall, -np.inf)
 
@@ -98,7 +118,7 @@ class Scores:
         return out
 
     def _visit(self, score: Callable[[slice, Related], None]) -> None:
-        """Call ``score`` with candidates, piece by piece, and their relation to the machine."""
+        """Call ``score`` with slices of the candidates and the quantities of their scores."""
         self._synchronise()
         factor, u = self.machine.factor, self.machine.solution.u
         inverse_diag = inverse_diagonal(factor)
@@ -109,18 +129,19 @@ class Scores:
                 if candidates.data.is_late():
                     return
                 cross = self._cross[:, columns]
+                # PSVM Eq. 41: the Schur complement of the candidate, here with the intercept.
                 half = solve_lower(factor, cross)
                 whole = candidates.diag[columns] + self._squares[columns]
-                left = whole - np.einsum("ij,ij->j", half, half)
+                remainder = whole - np.einsum("ij,ij->j", half, half)
                 gradient = u @ cross - self._labels[columns]
                 least = candidates.threshold * whole
-                score(columns, Related(factor, inverse_diag, half, left, least, gradient))
+                score(columns, Related(factor, inverse_diag, half, remainder, least, gradient))
 
         candidates.data.workers.run(len(pieces), work, grain=1)
         candidates.data.require_time()
 
     def _synchronise(self) -> None:
-        """Follow the machine's changes since the last time."""
+        """Update the sums with the machine's changes since the last call (PSVM Eq. 39)."""
         basis = self.machine.columns.rows
         self._keep([row for row in self._basis if row in basis])
         now, cost, y = self.machine.support, self.machine.cost, self.machine.y
@@ -144,26 +165,26 @@ class Scores:
         self._keep(basis)
 
     def _keep(self, basis: list[int]) -> None:
-        """Cross terms of these basis vectors only, in this order."""
+        """Keep the cross terms with the given basis vectors only, in their order."""
         if basis != self._basis:
             self._cross = self._cross[[0, *(1 + self._basis.index(row) for row in basis)]]
             self._basis = basis.copy()
 
     def _cross_terms(self, basis: list[int]) -> FloatArray:
-        """Cross terms of new basis vectors: sums over the support vectors and the regulariser."""
+        """Return the cross terms with new basis vectors (C times h of PSVM Eq. 39)."""
         values, means = self._values_of(basis), self.machine.columns.means[self._places_of(basis)]
         weights = np.where(self._support, self.machine.cost, 0.0)
         sums, _ = self.candidates.sweep(weights, values, len(basis), squares=False)
         return sums + (values(self.candidates.rows) + means).T
 
     def _values_of(self, basis: list[int]) -> Factors:
-        """Function that gives the kernel between some rows and these basis vectors."""
+        """Return a function that gives centred kernel values between rows and these basis vectors."""
         columns = self.machine.columns
         places = self._places_of(basis)
         return lambda some: columns.values(some, places)
 
     def _places_of(self, basis: list[int]) -> Index | slice:
-        """Where in the machine's basis these vectors are; a slice, which is quicker, if it can be."""
+        """Return the places of these vectors in the machine's basis, as a slice if possible."""
         rows = self.machine.columns.rows
         first = rows.index(basis[0]) if basis else 0
         if rows[first : first + len(basis)] == basis:
