@@ -58,7 +58,7 @@ ESTIMATORS = {
 REPRESENTATIONS = {
     "divide": ["partition"],
     "additive": ["coded_rows", "codes", "power_mean_table", "quantiser", "scalar_kernels"],
-    "projected": ["stages"],
+    "projected": ["selection"],
 }
 FAMILIES = sorted(MODELS)
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from widemargin.callbacks import Stage
 from widemargin.exact.expansion import Expansion
 from widemargin.kernels import Index, Kernel
+from widemargin.projected.selection import Selection
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,17 @@ class BasisPath:
         )  # fmt: skip
         values = whole.decide(X, max_bytes=max_bytes, n_jobs=n_jobs)
         yield from np.moveaxis(values.reshape(-1, n_sizes, n_functions), 1, 0)
+
+    def decide_sizes(
+        self, X: Any, sizes: Index, *, max_bytes: int, n_jobs: int | None
+    ) -> tuple[list[NDArray[np.float64]], NDArray[np.float64]]:
+        """Return decision values and summed objectives at given sizes.
+
+        Sizes beyond the last one, where the basis stopped growing, repeat it.
+        """
+        at = np.minimum(sizes, len(self)) - 1
+        decisions = list(self.decide(X, max_bytes=max_bytes, n_jobs=n_jobs))
+        return [decisions[i] for i in at], self.objective[at].sum(axis=1)
 
 
 @dataclass(frozen=True)
@@ -102,3 +114,27 @@ def join_stages(stages: list[Stage], X: Any) -> JoinedBasis:
         np.concatenate([stage.intercept for stage in stages]),
         np.concatenate([stage.objective for stage in stages]),
     )
+
+
+def make_path(X: Any, kernel: Kernel, selections: list[Selection]) -> BasisPath:
+    """Return the models of all sizes that the bases passed while growing on the training rows ``X``.
+
+    A binary problem whose basis stopped growing early keeps its last model.
+    """
+    rows = np.unique(np.concatenate([s.path[-1].rows for s in selections])).astype(np.intp)
+    n_sizes = max(len(selection.path) for selection in selections)
+    n_functions = sum(len(selection.final.intercept) for selection in selections)
+    coef = np.zeros((n_sizes, n_functions, len(rows)))
+    intercept, objective = np.empty((2, n_sizes, n_functions))
+    first = 0
+    for selection in selections:
+        # Each basis begins with the vectors of the smaller ones.
+        places = np.searchsorted(rows, selection.path[-1].rows)
+        functions = slice(first, first + len(selection.final.intercept))
+        for size in range(n_sizes):
+            stage = selection.path[min(size, len(selection.path) - 1)]
+            coef[size, functions, places[: len(stage.rows)]] = stage.coef.T
+            intercept[size, functions] = stage.intercept
+            objective[size, functions] = stage.objective
+        first = functions.stop
+    return BasisPath(kernel, X[rows], coef, intercept, objective)

@@ -74,3 +74,19 @@ def choose_bases(
 
 def _number_listener(listen: Listener, number: int) -> Callable[[str, Stage], object]:
     return lambda doing, stage: listen(number, doing, stage)
+
+
+def join_listeners(
+    show: Listener | None, callback: Callable[[Stage], object] | None
+) -> Listener | None:
+    """Return a listener that calls both of the given ones, or None if there is none."""
+    if show is None and callback is None:
+        return None
+
+    def listen(number: int, doing: str, stage: Stage) -> None:
+        if show is not None:
+            show(number, doing, stage)
+        if callback is not None:
+            callback(stage)
+
+    return listen

@@ -1,20 +1,19 @@
 """Sparse SVMs with a chosen number of basis vectors as a scikit-learn classifier."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from widemargin.callbacks import Stage
-from widemargin.deadline import is_late, share_time, start_deadline
-from widemargin.kernels import Index, Kernel
+from widemargin.deadline import share_time, start_deadline
+from widemargin.kernels import Kernel
 from widemargin.memory import parse_bytes
 from widemargin.parallel import open_workers
-from widemargin.problem import Problem, take_rows
+from widemargin.problem import Problem
 from widemargin.progress import show_bases
 from widemargin.projected.classifier_base import (
     BasisClassifier,
@@ -24,9 +23,18 @@ from widemargin.projected.classifier_base import (
     split_classes,
 )
 from widemargin.projected.moving import can_move
-from widemargin.projected.path import BasisPath, join_stages
-from widemargin.projected.problems import Listener, choose_bases
-from widemargin.projected.selection import Search, Selection
+from widemargin.projected.path import join_stages, make_path
+from widemargin.projected.problems import choose_bases, join_listeners
+from widemargin.projected.selection import PathPoint, Search, Selection
+from widemargin.projected.size_search import (
+    AUTO_SIZE,
+    MOVED_SIZES,
+    SizedDecisions,
+    count_affordable,
+    explain_basis,
+    find_size,
+    fit_each_size,
+)
 from widemargin.validation import (
     check_flag,
     check_integer,
@@ -34,34 +42,6 @@ from widemargin.validation import (
     check_verbose,
     draw_seed,
 )
-
-#: With ``n_basis="auto"``: the largest size looked at.
-AUTO_SIZE = 100
-#: Sizes looked at of bases that move.
-MOVED_SIZES = 2 ** np.arange(7)
-#: The rows are divided into so many folds, which are held out in turn until so many rows were.
-AUTO_FOLDS, AUTO_ROWS = 5, 2000
-#: Bytes of a number in an exported model.
-NUMBER_BYTES = 4
-
-
-@dataclass(frozen=True)
-class PathPoint:
-    """A model on the way to the full basis.
-
-    Attributes
-    ----------
-    n_basis : int
-        Basis vectors of each binary problem.
-    objective : float
-        J, summed over the problems.
-    accuracy : float
-        Share of rows classified correctly.
-    """
-
-    n_basis: int
-    objective: float
-    accuracy: float
 
 
 class ProjectedSVC(BasisClassifier):
@@ -287,7 +267,7 @@ class ProjectedSVC(BasisClassifier):
             check_flag(name, getattr(self, name))
         check_verbose(self.verbose)
         if not (isinstance(self.n_basis, str) or is_count_or_share(self.n_basis)):
-            raise ValueError(_explain_basis(self.n_basis))
+            raise ValueError(explain_basis(self.n_basis))
         if self.candidates != "all" and not is_count_or_share(self.candidates):
             raise ValueError(
                 f"candidates: {self.candidates!r} is not allowed; give 'all', a positive number, or a "
@@ -324,85 +304,33 @@ class ProjectedSVC(BasisClassifier):
         """Basis vectors of each problem that the parameter asks for."""
         if not isinstance(self.n_basis, str):
             return count_rows(self.n_basis, len(problem.labels))
-        budget = self._parse_budget(self.n_basis)
         n_functions = 1 if len(problem.classes) == 2 else len(problem.classes)
         n_bases = 1 if self.shared_basis else n_functions
-        each = NUMBER_BYTES * n_bases * (problem.X.shape[1] + n_functions)
-        size = (budget - NUMBER_BYTES * n_functions) // each
-        if size < 1:
-            raise ValueError(
-                f"n_basis: {self.n_basis!r} is too little; one basis vector for each of {n_bases} "
-                f"problem(s) takes {each + NUMBER_BYTES * n_functions:,} bytes"
-            )
-        return size
-
-    def _parse_budget(self, amount: str) -> int:
-        try:
-            return parse_bytes(amount, name="n_basis")
-        except ValueError as error:
-            raise ValueError(_explain_basis(amount)) from error
+        return count_affordable(self.n_basis, problem.X.shape[1], n_functions, n_bases)
 
     def _find_size(self, problem: Problem, kernel: Kernel, search: Search, seed: int) -> int:
-        """Smallest basis that rows held out do not tell from the best."""
-        n_folds = min(AUTO_FOLDS, int(np.bincount(problem.labels).min()))
-        if n_folds < 2:
-            raise ValueError(
-                "n_basis: 'auto' holds rows out and needs at least two of every class; give a number"
-            )
-        folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
+        """Choose the number of basis vectors by cross-validation, and set ``auto_path_``."""
         sizes = MOVED_SIZES if search.move else np.arange(1, search.n_basis + 1)
-        rights, objectives, rows = [], [], np.empty(0, np.intp)
-        for kept, held_out in folds.split(problem.labels, problem.labels):
-            right, objective = self._judge(problem, kernel, kept, held_out, sizes, search, seed)
-            rights.append(right)
-            objectives.append(objective)
-            rows = np.append(rows, held_out)
-            if len(rows) >= AUTO_ROWS or is_late(search.deadline):
-                break
-        weights = problem.sample_weights[rows]
-        knee, accuracies = _find_knee(np.hstack(rights), weights / weights.sum())
-        points = zip(sizes, np.mean(objectives, axis=0), accuracies, strict=True)
-        self.auto_path_ = [
-            PathPoint(int(size), float(objective), float(accuracy))
-            for size, objective, accuracy in points
-        ]
-        return int(sizes[knee])
-
-    def _judge(
-        self,
-        problem: Problem,
-        kernel: Kernel,
-        kept: Index,
-        held_out: Index,
-        sizes: Index,
-        search: Search,
-        seed: int,
-    ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-        """Which rows held out are right at every size, and the objectives."""
-        part = take_rows(problem, kept)
-        queries = problem.X[held_out]
         options: dict[str, Any] = {"max_bytes": search.max_bytes, "n_jobs": self.n_jobs}
-        decisions: list[NDArray[np.float64]] = []
-        objectives: Any = []
-        if search.move:
-            # Vectors that have moved do not leave smaller models behind. When time is up, no larger
-            # ones are tried.
-            for size in sizes:
-                if not decisions or not is_late(search.deadline):
-                    found = self._search(part, kernel, replace(search, n_basis=int(size)), seed)
-                    basis = join_stages([selection.final for selection in found], part.X)
-                    answer = basis.expand(kernel).decide(queries, **options)
-                decisions.append(answer)
-                objectives.append(basis.objective.sum())
-        else:
-            path = _make_path(part, kernel, self._search(part, kernel, search, seed))
-            # A basis that stopped growing stays as it is.
-            at = np.minimum(sizes, len(path)) - 1
-            decisions = list(path.decide(queries, **options))
-            decisions, objectives = [decisions[i] for i in at], path.objective[at].sum(axis=1)
-        is_binary = len(problem.classes) == 2
-        answers = [d[:, 0] >= 0 if is_binary else d.argmax(axis=1) for d in decisions]
-        return np.array(answers) == problem.labels[held_out], np.array(objectives)
+
+        def fit_sizes(part: Problem, queries: Any) -> SizedDecisions:
+            if not search.move:
+                path = make_path(part.X, kernel, self._search(part, kernel, search, seed))
+                return SizedDecisions(*path.decide_sizes(queries, sizes, **options))
+
+            def fit_one(size: int) -> tuple[NDArray[np.float64], float]:
+                found = self._search(part, kernel, replace(search, n_basis=size), seed)
+                basis = join_stages([selection.final for selection in found], part.X)
+                decisions = basis.expand(kernel).decide(queries, **options)
+                return decisions, float(basis.objective.sum())
+
+            # Vectors that have moved leave no smaller models behind: each size is a fit of its own.
+            return fit_each_size(fit_one, sizes, search.deadline)
+
+        size, self.auto_path_ = find_size(
+            problem, sizes, fit_sizes, deadline=search.deadline, seed=seed
+        )
+        return size
 
     def _search(
         self, problem: Problem, kernel: Kernel, search: Search, seed: int
@@ -417,25 +345,13 @@ class ProjectedSVC(BasisClassifier):
             rows = self._read_rows(problem, kernel, workers)
             return choose_bases(
                 problem, rows, groups, search, float(self.C), np.random.default_rng(seed),
-                self._listener(show),
+                join_listeners(show, self.callback),
             )  # fmt: skip
-
-    def _listener(self, show: Listener | None) -> Listener | None:
-        if show is None and self.callback is None:
-            return None
-
-        def listen(number: int, doing: str, stage: Stage) -> None:
-            if show is not None:
-                show(number, doing, stage)
-            if self.callback is not None:
-                self.callback(stage)
-
-        return listen
 
     def _keep(self, problem: Problem, selections: list[Selection]) -> None:
         super()._keep(problem, selections)
         self.n_iter_ = count_changes(selections)
-        self._path = _make_path(problem, self.kernel_, selections)
+        self._path = make_path(problem.X, self.kernel_, selections)
         self._requested = max(s.n_requested for s in selections)
 
     def _count_reached(self) -> str:
@@ -453,46 +369,3 @@ class ProjectedSVC(BasisClassifier):
             "max_time": f"stopped after max_time={self.max_time} s with {self._count_reached()}; "
             "allow more time for a better basis",
         }.get(self.stop_reason_)
-
-
-def _explain_basis(n_basis: Any) -> str:
-    return (
-        f"n_basis: {n_basis!r} is not allowed; give a positive number of vectors, a share of the rows "
-        "between 0 and 1, an amount such as '4 kB', or 'auto'"
-    )
-
-
-def _find_knee(
-    right: NDArray[np.bool_], weights: NDArray[np.float64]
-) -> tuple[int, NDArray[np.float64]]:
-    """The first size whose accuracy is within an error of the best's, and the accuracies.
-
-    The error is that of the difference, to which only rows add on which the two differ.
-    """
-    accuracies = right @ weights
-    best = int(np.argmax(accuracies))
-    errors = np.sqrt((right != right[best]) @ np.square(weights))
-    # Equal answers may have accuracies that differ by rounding.
-    enough = accuracies[best] - errors - 1e-12
-    return int(np.argmax(accuracies >= enough)), accuracies
-
-
-def _make_path(problem: Problem, kernel: Kernel, selections: list[Selection]) -> BasisPath:
-    """Models of all sizes; a problem that stopped early keeps its last."""
-    rows = np.unique(np.concatenate([s.path[-1].rows for s in selections])).astype(np.intp)
-    n_sizes = max(len(selection.path) for selection in selections)
-    n_functions = sum(len(selection.final.intercept) for selection in selections)
-    coef = np.zeros((n_sizes, n_functions, len(rows)))
-    intercept, objective = np.empty((2, n_sizes, n_functions))
-    first = 0
-    for selection in selections:
-        # A basis begins with those before it.
-        places = np.searchsorted(rows, selection.path[-1].rows)
-        functions = slice(first, first + len(selection.final.intercept))
-        for size in range(n_sizes):
-            stage = selection.path[min(size, len(selection.path) - 1)]
-            coef[size, functions, places[: len(stage.rows)]] = stage.coef.T
-            intercept[size, functions] = stage.intercept
-            objective[size, functions] = stage.objective
-        first = functions.stop
-    return BasisPath(kernel, problem.X[rows], coef, intercept, objective)

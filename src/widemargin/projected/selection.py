@@ -79,3 +79,22 @@ class Selection:
     stop_reason: str
     n_exchanges: int
     n_requested: int
+
+
+@dataclass(frozen=True)
+class PathPoint:
+    """A model on the way to the full basis.
+
+    Attributes
+    ----------
+    n_basis : int
+        Basis vectors of each binary problem.
+    objective : float
+        J, summed over the problems.
+    accuracy : float
+        Share of rows classified correctly.
+    """
+
+    n_basis: int
+    objective: float
+    accuracy: float
