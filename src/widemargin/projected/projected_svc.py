@@ -1,4 +1,4 @@
-"""Sparse SVMs with a chosen number of basis vectors as a scikit-learn classifier."""
+"""`ProjectedSVC`, the scikit-learn classifier of PSVM."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -45,66 +45,69 @@ from widemargin.validation import (
 
 
 class ProjectedSVC(BasisClassifier):
-    """Sparse kernel SVM: a chosen number of basis vectors, for small machines.
+    """Sparse kernel SVM with a chosen number of basis vectors.
 
-    PSVM of Peng, Rafferty and Ferguson (2017). Basis vectors are training rows, added one by one,
-    each the one that lowers the objective ``w' K w + C sum max(0, error)^2`` most, and exchanged
-    afterwards as long as that lowers it. A model with 5 to 20 % of an SVM's support vectors is often
-    as accurate.
+    Minimises ``w' K w + C sum max(0, error)^2`` over coefficients w, an intercept and the basis
+    vectors, where K is the kernel matrix of the basis (PSVM of Peng, Rafferty and Ferguson, 2017).
+    Basis vectors are training rows. The fit adds the row that lowers the objective most, one after
+    another, and then exchanges basis vectors for other rows as long as that lowers the objective.
+    Models with 5 to 20 % of the support vectors of an SVM are often as accurate.
 
     Parameters
     ----------
     n_basis : int, float, str, default=50
-        Basis vectors of each binary problem: a number, a share of the training rows, or an amount
-        such as ``"4 kB"`` for all vectors and coefficients in float32; scalers before it in a pipeline
-        come on top. ``"auto"`` grows bases on
-        most of the rows and takes the smallest, up to 100, whose accuracy on the others differs from
-        that of the best by less than one standard error of their difference; of bases that move 1, 2,
-        4 and so on to 64 vectors are tried. Fewer are used if they
-        separate the training rows, or if no more are independent.
+        Number of basis vectors of each binary problem: a number, a share of the training rows, or an
+        amount of memory such as ``"4 kB"`` for all vectors and coefficients in float32 (without the
+        scalers of a pipeline). ``"auto"`` chooses the number by cross-validation: the smallest, up to
+        100, whose held-out accuracy is within one standard error of the best. With ``move=True`` it
+        compares 1, 2, 4, ... 64 vectors. Fewer vectors are used if they separate the training rows, or
+        if no more rows are linearly independent.
     C : float, default=1.0
         Cost of a squared error; smaller values regularise more.
     kernel : str, callable or Kernel, default="rbf"
-        As for `KernelSVC`, but ``"precomputed"``.
+        Kernel as for `KernelSVC`, except ``"precomputed"``.
     gamma, degree, coef0
         Parameters of the kernel, as for `KernelSVC`.
     refine : bool, default=True
-        Whether to exchange basis vectors once they are chosen (the paper's second stage). If they
-        separate the training rows, they become as few as still do.
+        Whether to exchange basis vectors after the basis has grown (the second stage of PSVM). If the
+        basis separates the training rows, this stage removes vectors as long as it still does.
     move : bool, default=False
-        Whether basis vectors, once chosen, move to where the objective is lower: they are not rows of
-        the training data any more, and a fraction of them does as well. Beyond the paper. For the
-        kernels rbf, poly and linear; vectors of sparse data become dense.
+        Whether to optimise the positions of the basis vectors in the end. They are then no longer
+        training rows, and far fewer of them reach the same accuracy. This goes beyond the paper. It
+        works with the kernels rbf, poly and linear, and makes vectors of sparse data dense.
     candidates : "all", int or float, default="all"
-        Rows that may become basis vectors: all, or a number or share of them drawn by chance, and
-        anew when a tenth of them (of many rows, one in 25) is in the basis. A draw takes less time
-        and ends at a higher objective.
+        Rows that may become basis vectors: all, or a random sample of the given number or share. The
+        sample is drawn again when a tenth of it (1 in 25 if there are many more rows) is in the basis.
+        A sample takes less time and reaches a higher objective.
     shared_basis : bool, default=False
-        With more than two classes: one basis for all instead of one for each class. In a model of
-        the same size every class then has more vectors, and a kernel value serves all.
+        With more than two classes, whether all one-vs-rest problems share one basis. In a model of the
+        same size each class then has more vectors, and predictions compute fewer kernel values.
     class_weight : dict, "balanced" or None, default=None
         Factor on C for each class.
     tol : float, default=1e-3
-        Least share of the objective that an exchange must be worth; a hundredth of it, a step that
-        moves vectors.
+        Relative decrease of the objective below which an exchange is not made. Steps that move vectors
+        stop at a hundredth of it.
     max_iter : int, default=1000
-        Most exchanges, and most steps.
+        Maximum number of exchanges of basis vectors, and, with ``move=True``, maximum number of steps
+        that move them. The limits hold for each binary problem. Vectors added to the basis, and
+        vectors removed from it, do not count.
     max_time : float or None, default=None
-        Seconds after which to stop with the basis reached so far. Problems share them, and finding
-        the size takes half at most. If scoring all candidates would take too long, some are drawn, as
-        many as there is time for. A model that was stopped is at least as accurate on the training
-        rows, by weight, as the largest class: if need be, it predicts that one.
+        Seconds after which the fit stops with the best basis so far. Binary problems share the time,
+        and ``n_basis="auto"`` uses at most half of it. If there is too little time to score all
+        candidates, a sample is drawn. If a stopped model is less accurate on the training rows than
+        the most frequent class, it predicts that class.
     memory : int or str, default="auto"
-        Bound on the memory beyond the data, in bytes or text such as ``"2 GB"``. Kernel values take
-        most: 8 bytes for each row and basis vector, 4 (of few rows 8) for each row and candidate.
-        Those that do not fit are computed again and again; if the scores of all candidates do not
-        fit, some candidates are drawn. About 16 MB are not counted. An error names the least amount.
+        Limit on the memory beside the data, in bytes or as text such as ``"2 GB"``. Kernel values take
+        most of it: 8 bytes for each row and basis vector, 4 (8 for few rows) for each row and
+        candidate. Values that do not fit are computed each time they are needed; if the scores of all
+        candidates do not fit, a sample of candidates is drawn. About 16 MB are not counted. If the
+        limit is too small, an error states the amount that is needed.
     n_jobs : int or None, default=None
-        Threads; None for all cores.
+        Number of threads; None for all cores.
     random_state : int, RandomState or None, default=None
-        Draw of candidates, and of the rows held out by ``n_basis="auto"``.
+        Seed of the samples of candidates and of the folds of ``n_basis="auto"``.
     verbose : int, default=0
-        1 for a progress line, 2 for a line at every change.
+        1 for a progress line, 2 for a line at every change of the basis.
     callback : callable or None, default=None
         Called as ``callback(stage)`` with the present `Stage` after every change of a basis.
 
@@ -113,34 +116,36 @@ class ProjectedSVC(BasisClassifier):
     classes_ : ndarray
         The labels, sorted.
     basis_indices_ : ndarray of shape (n_vectors,)
-        Training rows that are basis vectors of any problem, sorted; with ``move=True`` the row where
-        each of the vectors began, problem by problem.
+        Training rows that are basis vectors of any problem, sorted. With ``move=True``, the training
+        row from which each vector started, problem by problem.
     basis_vectors_ : ndarray or csr_matrix of shape (n_vectors, n_features)
-        These rows, or where the vectors have moved from there.
+        The basis vectors.
     coef_ : ndarray of shape (n_functions, n_vectors)
         ``decision = kernel(X, basis_vectors_) @ coef_.T + intercept_``; zero where a vector is not in
         the basis of a problem.
     intercept_ : ndarray of shape (n_functions,)
-        Constants.
+        Intercepts.
     n_basis_ : int or ndarray of shape (n_functions,)
-        Basis vectors of each problem.
+        Number of basis vectors of each problem.
     objective_ : float or ndarray of shape (n_functions,)
-        The objective of each problem.
+        Objective of each problem.
     n_support_ : int or ndarray of shape (n_functions,)
-        Training rows with an error.
+        Number of training rows with a positive error.
     kernel_ : Kernel
         The kernel, with its parameters.
     n_iter_ : int
-        Changes of the basis, of the problem with most.
+        Number of vectors added to the basis, plus exchanges, plus steps that moved vectors; of the
+        problem with the largest sum. It is at most ``n_basis + max_iter``, and with ``move=True`` at
+        most ``n_basis + 2 max_iter``. Removals of vectors do not count.
     stop_reason_ : str
         ``"converged"``, ``"separated"`` if fewer basis vectors separate the rows, ``"rank"`` if no
-        more are independent, ``"max_iter"`` or ``"max_time"``.
+        further row is linearly independent, ``"max_iter"`` or ``"max_time"``.
     auto_path_ : list of PathPoint
-        With ``n_basis="auto"``: accuracy on the rows held out, at every size.
+        With ``n_basis="auto"``: objective and held-out accuracy at every size.
 
     References
     ----------
-    X. Peng, K. Rafferty, S. Ferguson, "A fast algorithm for sparse support vector machines for
+    J.-X. Peng, K. Rafferty, S. Ferguson, "A fast algorithm for sparse support vector machines for
     mobile computing applications", Neurocomputing 230, 2017.
 
     Examples
@@ -199,7 +204,7 @@ class ProjectedSVC(BasisClassifier):
         self.callback = callback
 
     def staged_decision_function(self, X: Any) -> Iterator[NDArray[np.float64]]:
-        """Decisions with 1, 2, 3, ... basis vectors, as they were chosen, then the final model's.
+        """Compute decision values with 1, 2, 3, ... basis vectors, then those of the final model.
 
         Parameters
         ----------
@@ -209,7 +214,7 @@ class ProjectedSVC(BasisClassifier):
         Yields
         ------
         scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
-            As `decision_function`. The last is that of the final basis.
+            Decision values as of `decision_function`; the last are those of the final model.
         """
         checked = self._check_queries(X)
         memory = parse_bytes(self.memory)
@@ -218,7 +223,7 @@ class ProjectedSVC(BasisClassifier):
         yield self._scores(self._model.decide(checked, max_bytes=memory, n_jobs=self.n_jobs))
 
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
-        """Classes with 1, 2, 3, ... basis vectors, as they were chosen, then the final model's.
+        """Predict classes with 1, 2, 3, ... basis vectors, then with the final model.
 
         Parameters
         ----------
@@ -234,12 +239,12 @@ class ProjectedSVC(BasisClassifier):
             yield self._labels(scores)
 
     def basis_path(self, X: Any, y: Any) -> list[PathPoint]:
-        """Objective and accuracy against the size of the basis, from this one fit.
+        """Return objective and accuracy against the size of the basis.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            Data the model was not fitted to.
+            Data; usually not the training data.
         y : array-like of shape (n_samples,)
             Their labels.
 
@@ -290,7 +295,7 @@ class ProjectedSVC(BasisClassifier):
         if self.move and not can_move(kernel):
             raise ValueError(
                 f"move: basis vectors can move with the kernels rbf, poly and linear, not with "
-                f"{kernel.name!r}; leave move=False, or use one of these"
+                f"{kernel.name!r}; set move=False, or use one of these kernels"
             )
         seed = draw_seed(self.random_state)
         if isinstance(self.n_basis, str) and self.n_basis == "auto":
@@ -301,7 +306,7 @@ class ProjectedSVC(BasisClassifier):
         return self._search(problem, kernel, replace(search, n_basis=size), seed)
 
     def _count_basis(self, problem: Problem) -> int:
-        """Basis vectors of each problem that the parameter asks for."""
+        """Return the number of basis vectors of each problem that ``n_basis`` stands for."""
         if not isinstance(self.n_basis, str):
             return count_rows(self.n_basis, len(problem.labels))
         n_functions = 1 if len(problem.classes) == 2 else len(problem.classes)
@@ -335,12 +340,14 @@ class ProjectedSVC(BasisClassifier):
     def _search(
         self, problem: Problem, kernel: Kernel, search: Search, seed: int
     ) -> list[Selection]:
-        """Choose the bases of all problems."""
+        """Choose the basis of each binary problem, or the shared basis."""
         n = len(problem.labels)
         if not isinstance(self.candidates, str):
             search = replace(search, n_candidates=count_rows(self.candidates, n))
-        questions = split_classes(problem)
-        groups = [questions] if self.shared_basis else [[question] for question in questions]
+        subproblems = split_classes(problem)
+        groups = (
+            [subproblems] if self.shared_basis else [[subproblem] for subproblem in subproblems]
+        )
         with open_workers(self.n_jobs) as workers, show_bases(len(groups), self.verbose) as show:
             rows = self._read_rows(problem, kernel, workers)
             return choose_bases(
@@ -357,7 +364,7 @@ class ProjectedSVC(BasisClassifier):
     def _count_reached(self) -> str:
         if self.coef_.any():
             return f"{np.max(self.n_basis_)} basis vectors"
-        return "no basis vector that counts, so that it predicts the largest class"
+        return "no useful basis vector, so that it predicts the most frequent class"
 
     def _advice(self) -> str | None:
         return {
