@@ -37,16 +37,16 @@ FEW_FACTORS = 4
 
 
 class Candidates:
-    """Rows that may join the basis; kernel values between them and all rows are held if affordable.
+    """Rows that may join the basis, with their kernel values, which are held if memory permits.
 
     Parameters
     ----------
     data : KernelRows
         The rows.
     rows : ndarray of shape (n_candidates,)
-        Rows that are candidates.
+        The candidates.
     max_bytes : int
-        Bytes that held values may take.
+        Memory for held kernel values.
     """
 
     def __init__(self, data: KernelRows, rows: Index, max_bytes: int) -> None:
@@ -72,13 +72,13 @@ class Candidates:
 
     @property
     def threshold(self) -> float:
-        """Share of a diagonal entry that must be left for a candidate to be independent."""
+        """Share of its diagonal entry that an independent candidate must exceed (PSVM Eq. 48)."""
         if self.is_exact:
             return DEPENDENT
         return DEPENDENT_WIDE if self._sum_type == np.float64 else DEPENDENT_FLOAT32
 
     def column(self, position: int) -> FloatArray:
-        """Kernel between all rows and a candidate."""
+        """Return the kernel values between all rows and a candidate."""
         if self.is_exact and self._held is not None:
             return self._held[:, position] + self._means[position]
         return self.data.column(int(self.rows[position]))
@@ -86,10 +86,11 @@ class Candidates:
     def sweep(
         self, weights: FloatArray, factors: Factors, n_factors: int, *, squares: bool
     ) -> tuple[FloatArray, FloatArray]:
-        """``factors' diag(weights) K`` and ``weights' K^2``, K between all rows and the candidates.
+        """Return ``factors' diag(weights) K`` and ``weights' K^2``.
 
-        K is less the means of its columns. ``factors`` gives the ``n_factors`` factors of some rows.
-        Rows of weight zero are left out. The result does not depend on the number of threads.
+        K are the centred kernel values between all rows and the candidates. ``factors`` returns the
+        ``n_factors`` factors of given rows. Rows of weight zero are skipped. The result does not
+        depend on the number of threads.
         """
         used = np.flatnonzero(weights)
         is_held = self._held is not None
@@ -109,11 +110,11 @@ class Candidates:
         self, used: Index, weights: FloatArray, factors: Factors, n_factors: int, *, squares: bool
     ) -> tuple[FloatArray, FloatArray]:
         n = len(self.rows)
-        # Zeros cost less than a copy of the rows; a row taken at random costs more than its length.
+        # Products with zeros cost less than copying scattered rows, if at least a third is used.
         as_runs = self._held is not None and 3 * len(used) > len(weights)
         jobs = _cut(len(weights) if as_runs else len(used), n)
         total = np.zeros((n_factors + 1, n))
-        # Jobs that have columns to themselves need no sums of their own.
+        # Jobs whose columns no other job has can add to the total directly.
         are_apart = all(span.start == 0 for span, _ in jobs)
         sums = [
             total[:, columns] if are_apart else np.zeros((n_factors + 1, n)) for _, columns in jobs
@@ -131,7 +132,7 @@ class Candidates:
                     coef = (weights[part, None] * factors(part)).T.astype(K.dtype)
                     sums[number][:-1] += coef @ K
                     if squares:
-                        # Tiles that are not held are of no more use.
+                        # A tile that is not held may be overwritten.
                         squared = np.multiply(K, K, out=K if self._held is None else None)
                         sums[number][-1] += weights[part].astype(K.dtype) @ squared
 
@@ -142,7 +143,7 @@ class Candidates:
         return total[:-1], total[-1]
 
     def _tile(self, rows: Any, columns: slice) -> NDArray[Any]:
-        """Kernel between some rows and consecutive candidates."""
+        """Return centred kernel values between rows and consecutive candidates."""
         if self._held is not None:
             return self._held[rows, columns].astype(self._sum_type, copy=False)
         tile = self.data.block(self.rows[columns], Workers(1, None), rows)
@@ -150,7 +151,7 @@ class Candidates:
         return np.subtract(tile, self._means[columns], out=out, casting="same_kind")
 
     def _pieces(self) -> Iterator[slice]:
-        """Pieces of all rows whose kernel values with the candidates are held."""
+        """Yield slices of all rows, and check the deadline before each."""
         n = len(self.data)
         step = max(1, PIECE_VALUES // len(self.rows) // ROW_GRAIN) * ROW_GRAIN
         for start in range(0, n, step):
@@ -158,7 +159,7 @@ class Candidates:
             yield slice(start, min(start + step, n))
 
     def _compute(self) -> NDArray[np.float32]:
-        """Kernel between all rows and the candidates."""
+        """Return the kernel values between all rows and the candidates."""
         out = np.empty((len(self.data), len(self.rows)), np.float32)
         points, everyone = self.data.points, np.arange(len(self.data))
         for part in self._pieces():
@@ -168,7 +169,7 @@ class Candidates:
         return out
 
     def _find_means(self) -> FloatArray:
-        """Mean kernel value of each candidate, which the bias makes up for."""
+        """Return the mean kernel value of each candidate, for centring."""
         n = len(self.data)
         if self._held is not None:
             sums = [self._held[part].sum(axis=0, dtype=np.float64) for part in self._pieces()]
@@ -178,7 +179,7 @@ class Candidates:
     def _add_rows(
         self, used: Index, coef: FloatArray, weights: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Sums of rows in place, and of their squares if there are weights for them."""
+        """Return sums of held rows, read in place, and of their squares if there are weights."""
         held = self._held
         assert held is not None
         jobs = _cut(len(used), held.shape[1])
@@ -204,7 +205,7 @@ class Candidates:
         return (self._multiply(used, coef) - self._means[:, None] * coef.sum(axis=0)).T
 
     def _multiply(self, used: Index, coef: FloatArray) -> FloatArray:
-        """Kernel between candidates and some rows, as it is, times coefficients."""
+        """Return the kernel values between candidates and rows, not centred, times coefficients."""
         out = np.zeros((len(self.rows), coef.shape[1]))
         data, points = self.data, self.data.points
         step = max(TILE_ROWS, PIECE_VALUES // min(len(self.rows), TILE_COLUMNS))
@@ -219,13 +220,13 @@ class Candidates:
         return out
 
     def split(self) -> Iterator[slice]:
-        """Pieces of the candidates."""
+        """Yield slices of the candidates."""
         n = len(self.rows)
         return (slice(i, min(i + TILE_COLUMNS, n)) for i in range(0, n, TILE_COLUMNS))
 
 
 def _cut(n_rows: int, n_columns: int) -> list[tuple[slice, slice]]:
-    """Parts of a matrix for threads: columns, or rows as well if columns are few."""
+    """Divide a matrix among threads: by columns, and by rows too if there are few columns."""
     n_pieces = 1 if n_columns > TILE_COLUMNS else min(ROW_PIECES, n_rows // TILE_ROWS + 1)
     ends = [n_rows * piece // n_pieces for piece in range(n_pieces + 1)]
     return [

@@ -1,4 +1,4 @@
-"""Models of every size that a growing basis goes through."""
+"""Models of all sizes that a growing basis passes, and the basis of several problems together."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class BasisPath:
     coef : ndarray of shape (n_sizes, n_functions, n_vectors)
         Coefficients at every size; zero for vectors that are not in a function's basis.
     intercept : ndarray of shape (n_sizes, n_functions)
-        Constants.
+        Intercepts.
     objective : ndarray of shape (n_sizes, n_functions)
         J of every function.
     """
@@ -43,7 +43,7 @@ class BasisPath:
     def decide(
         self, X: Any, *, max_bytes: int, n_jobs: int | None
     ) -> Iterator[NDArray[np.float64]]:
-        """Decision values at every size, each of shape (n, n_functions)."""
+        """Yield the decision values at every size, each of shape (n, n_functions)."""
         n_sizes, n_functions, n_vectors = self.coef.shape
         whole = Expansion(
             self.kernel, self.vectors, np.arange(n_vectors),
@@ -66,18 +66,18 @@ class BasisPath:
 
 @dataclass(frozen=True)
 class JoinedBasis:
-    """Bases of several problems as one.
+    """The bases of several binary problems, merged into one.
 
     Attributes
     ----------
     rows : ndarray of shape (n_vectors,)
-        Training rows that the vectors are or have been.
+        Training row that each vector is, or from which it has moved.
     vectors : ndarray or csr_matrix of shape (n_vectors, n_features)
         The vectors.
     coef : ndarray of shape (n_functions, n_vectors)
         Coefficients; zero for vectors that are not in a function's basis.
     intercept, objective : ndarray of shape (n_functions,)
-        Constants, and J of every function.
+        Intercept and J of every function.
     """
 
     rows: Index
@@ -87,14 +87,14 @@ class JoinedBasis:
     objective: NDArray[np.float64]
 
     def expand(self, kernel: Kernel) -> Expansion:
-        """The decision functions."""
+        """Return the decision functions as a model."""
         return Expansion(kernel, self.vectors, self.rows, self.coef, self.intercept)
 
 
 def join_stages(stages: list[Stage], X: Any) -> JoinedBasis:
-    """One basis of those of several problems on the training rows ``X``.
+    """Merge the bases of several problems on the training rows ``X``.
 
-    A row that several have is there once; vectors that have moved are never the same.
+    A row in several bases appears once. Vectors that have moved are all kept.
     """
     rows = np.concatenate([stage.rows for stage in stages]).astype(np.intp)
     places = np.arange(len(rows))

@@ -23,24 +23,24 @@ def worst_reason(reasons: Iterable[str]) -> str:
 
 @dataclass(frozen=True)
 class Search:
-    """How to choose a basis.
+    """Options of the search for a basis.
 
     Attributes
     ----------
     n_basis : int
-        Basis vectors.
+        Number of basis vectors.
     n_candidates : int or None
-        Rows drawn as candidates; None for all rows.
+        Size of the random sample of candidates; None for all rows.
     refine : bool
-        Whether to exchange basis vectors afterwards.
+        Whether to exchange basis vectors after growing (PSVM Procedure 4).
     move : bool
-        Whether to let them move in the end, see `move_basis`.
+        Whether to optimise the positions of the vectors in the end, see `move_basis`.
     tol : float
-        Least share of J that an exchange must be worth.
+        Relative decrease of J below which an exchange is not made.
     max_iter : int
-        Most exchanges, and most steps that move vectors.
+        Maximum number of exchanges, and of steps that move vectors.
     deadline : float or None
-        When to stop, by `time.perf_counter`.
+        Time at which to stop, by `time.perf_counter`.
     max_bytes : int
         Memory for kernel values of candidates.
     """
@@ -62,16 +62,15 @@ class Selection:
     Attributes
     ----------
     final : Stage
-        The basis to use.
+        The chosen basis.
     path : list of Stage
-        The bases of stage one, one vector more each.
+        The bases of stage I (PSVM Procedure 3), each with one vector more than the one before.
     stop_reason : str
-        ``"converged"``, ``"separated"`` if fewer basis vectors separate the rows, ``"rank"`` if there
-        are no more independent ones, ``"max_iter"`` or ``"max_time"``.
+        One of `STOP_REASONS`.
     n_exchanges : int
-        Exchanges made, and steps that moved vectors.
+        Number of exchanges, plus steps that moved vectors.
     n_requested : int
-        Basis vectors asked for.
+        Number of basis vectors that was requested.
     """
 
     final: Stage
@@ -83,14 +82,14 @@ class Selection:
 
 @dataclass(frozen=True)
 class PathPoint:
-    """A model on the way to the full basis.
+    """A model of one size on the path to the full basis.
 
     Attributes
     ----------
     n_basis : int
-        Basis vectors of each binary problem.
+        Number of basis vectors of each binary problem.
     objective : float
-        J, summed over the problems.
+        J, summed over the binary problems.
     accuracy : float
         Share of rows classified correctly.
     """
