@@ -128,7 +128,7 @@ def test_a_basis_worse_than_the_majority_gives_way_to_the_bias(set_clock, monkey
     X, y = make_rows(300, 2)
     monkeypatch.setattr("widemargin.projected.problems.RunningVote.beats_majority", lambda _: False)
     set_clock(150)
-    with pytest.warns(ConvergenceWarning, match="largest class"):
+    with pytest.warns(ConvergenceWarning, match="most frequent class"):
         model = ProjectedSVC(max_time=1.0, n_jobs=1).fit(X, y)
     assert not model.coef_.any()
     assert_array_equal(model.predict(X), 0)
