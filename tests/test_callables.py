@@ -127,7 +127,7 @@ def test_numbers_of_any_real_type_are_taken(rows):
 
 
 def test_a_basis_without_a_root_is_the_kernels_fault():
-    with pytest.raises(ValueError, match=r"^kernel: its matrix among the basis vectors .* another"):
+    with pytest.raises(ValueError, match=r"^kernel: the matrix of the basis vectors .* another"):
         find_root(np.array([[1.0, 2.0], [2.0, 1.0]]))
 
 
@@ -153,7 +153,7 @@ def test_bases_of_a_function_that_is_no_kernel(seed):
     X = rng.normal(size=(20, 3))
     y = X[:, 0] + 0.5 * rng.normal(size=20) > 0
     message = complaint(ProjectedSVC(kernel=tilted, n_basis=5, max_iter=50), X, y)
-    assert not message or message.startswith("kernel: its matrix among the basis vectors")
+    assert not message or message.startswith("kernel: the matrix of the basis vectors")
 
 
 @pytest.mark.filterwarnings("ignore:The 'callable' kernel has a negative diagonal")

@@ -26,8 +26,8 @@ from widemargin.additive import coded_rows_fast as additive_fast
 from widemargin.additive import dual_descent as additive
 from widemargin.additive import lr_svc, representations
 from widemargin.additive.primal_newton import UnaryRows
+from widemargin.projected import candidates as sparse_candidates
 from widemargin.projected import plan as sparse_plan
-from widemargin.projected import scores as sparse_scores
 
 from . import counting
 
@@ -89,8 +89,8 @@ PROJECTED = [
 def test_time_that_is_up_at_any_look_leaves_a_model_that_beats_the_majority(
     set_clock, monkeypatch, options, n_classes, as_sparse
 ):
-    monkeypatch.setattr(sparse_scores, "EXACT_ROWS", 0)
-    monkeypatch.setattr(sparse_scores, "PIECE_VALUES", 2**10)
+    monkeypatch.setattr(sparse_candidates, "EXACT_ROWS", 0)
+    monkeypatch.setattr(sparse_candidates, "PIECE_VALUES", 2**10)
     X, y = make_rows(300, n_classes)
     X = sparse.csr_matrix(X) if as_sparse else X
     for n_looks in (1, 3, 10, 30, 100, 300, 1000, 3000):
@@ -129,7 +129,7 @@ def test_a_basis_worse_than_the_majority_gives_way_to_the_bias(set_clock, monkey
     X, y = make_rows(300, 2)
     monkeypatch.setattr("widemargin.projected.problems.RunningVote.beats_majority", lambda _: False)
     set_clock(150)
-    with pytest.warns(ConvergenceWarning, match="largest class"):
+    with pytest.warns(ConvergenceWarning, match="most frequent class"):
         model = ProjectedSVC(max_time=1.0, n_jobs=1).fit(X, y)
     assert not model.coef_.any()
     assert_array_equal(model.predict(X), 0)

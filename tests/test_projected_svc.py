@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 import widemargin
 from widemargin import KernelSVC, ProjectedSVC
 from widemargin.files.container import ModelFileError, read_model_file, write_model_file
-from widemargin.projected.projected_svc import _find_knee
+from widemargin.projected.size_search import find_knee
 
 
 @pytest.fixture(scope="module")
@@ -337,7 +337,7 @@ def test_the_knee_is_the_first_of_equal_sizes():
     for first in range(7):
         worse = right.copy()
         worse[:first] = False
-        knee, accuracies = _find_knee(worse, np.full(285, 1 / 285))
+        knee, accuracies = find_knee(worse, np.full(285, 1 / 285))
         assert knee == first
         assert_allclose(accuracies[first:], right[0].mean())
 

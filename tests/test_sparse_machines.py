@@ -14,11 +14,13 @@ from tests.reference import sparse as reference
 from widemargin.kernels import RBF, Chi2, Linear
 from widemargin.parallel import Workers, open_workers
 from widemargin.projected import basis as sparse_columns
-from widemargin.projected import scores as sparse_scores
+from widemargin.projected import candidates as sparse_candidates
 from widemargin.projected.basis import Columns, KernelRows
+from widemargin.projected.candidates import Candidates
 from widemargin.projected.machine import Machine
-from widemargin.projected.scores import Candidates, Scores
-from widemargin.projected.search import Search, Selector, draw_candidates
+from widemargin.projected.scores import Scores
+from widemargin.projected.search import Selector, draw_candidates
+from widemargin.projected.selection import Search
 
 ALONE = Workers(1, None)
 
@@ -137,7 +139,7 @@ def test_scores_are_what_changes_are_worth_with_the_same_support_vectors(is_exac
     rows = [3, 30, 11, 20]
     machine = make_machine(X, y, cost, kernel, rows)
     data, everyone = machine.columns.data, np.arange(40)
-    with mock.patch.object(sparse_scores, "EXACT_ROWS", 10**6 if is_exact else 0):
+    with mock.patch.object(sparse_candidates, "EXACT_ROWS", 10**6 if is_exact else 0):
         scores = Scores(machine, Candidates(data, everyone, 10**9))
     support = np.flatnonzero(machine.support)
 
@@ -156,6 +158,30 @@ def test_scores_are_what_changes_are_worth_with_the_same_support_vectors(is_exac
     for i in range(4):
         expected = [now - value([*np.delete(rows, i), z]) for z in others]
         assert_allclose(falls[i, others], expected, rtol=10 * rtol, atol=rtol * now)
+
+
+def test_losses_are_equation_61_with_the_inverse_of_h():
+    """PSVM Eq. 61 prints an entry of H; Eq. 58 and the objective itself need one of inv(H)."""
+    X, y, _, kernel, K = make_problem(40)
+    C, rows = 5.0, [3, 30, 11, 20]
+    cost = np.full(40, C)
+    machine = make_machine(X, y, cost, kernel, rows)
+    support = np.flatnonzero(machine.support)
+    columns, ones = K[np.ix_(support, rows)], np.ones(len(support))
+    H = K[np.ix_(rows, rows)] / C + columns.T @ columns
+    q = C * (ones @ ones - ones @ columns @ np.linalg.solve(H, columns.T @ ones))
+    lines = np.linalg.solve(H, columns.T @ ones)
+    w = machine.solution.u[1:]
+    inverse = C * w**2 / (np.linalg.inv(H).diagonal() + C * lines**2 / q)
+    printed = C * w**2 / (H.diagonal() + C * lines**2 / q)
+    now = reference.solve_fixed(K, rows, y, cost, support)[2]
+    rises = [
+        reference.solve_fixed(K, [r for r in rows if r != row], y, cost, support)[2] - now
+        for row in rows
+    ]
+    assert_allclose(inverse, rises, rtol=1e-7)
+    assert_allclose(machine.losses, inverse, rtol=1e-7)
+    assert not np.isclose(printed, rises, rtol=0.1).any()
 
 
 def test_the_first_basis_vector_is_that_of_procedure_1():
@@ -293,7 +319,7 @@ def test_float32_values_choose_as_well(held):
     exact, _ = select(X, y, cost, kernel, 15)
     few = {"EXACT_ROWS": 0, "TILE_ROWS": 64, "TILE_COLUMNS": 128}
     with (
-        mock.patch.multiple(sparse_scores, **few),
+        mock.patch.multiple(sparse_candidates, **few),
         mock.patch.object(sparse_columns, "EXACT_COLUMNS", 0),
     ):
         other, _ = select(X, y, cost, kernel, 15, max_bytes=10**9 if held else 1)
@@ -308,7 +334,7 @@ def test_values_of_the_basis_computed_again_choose_the_same(is_exact, n_candidat
     monkeypatch.setattr(sparse_columns, "COPIED_VALUES", 500)
     if not is_exact:
         monkeypatch.setattr(sparse_columns, "EXACT_COLUMNS", 0)
-        monkeypatch.setattr(sparse_scores, "EXACT_ROWS", 0)
+        monkeypatch.setattr(sparse_candidates, "EXACT_ROWS", 0)
     options = {"n_candidates": n_candidates, "max_bytes": 1}
     held, _ = select(X, y, cost, kernel, 12, **options)
     computed, selector = select(X, y, cost, kernel, 12, is_held=False, **options)

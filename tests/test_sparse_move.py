@@ -241,6 +241,14 @@ def test_rows_are_called_separated_only_if_they_are():
     assert outcomes == {("separated", True), ("converged", False)}
 
 
+@pytest.mark.filterwarnings("ignore:ProjectedSVC made max_iter")
+def test_exchanges_and_steps_have_a_limit_each(overlapping):
+    """``n_iter_`` counts vectors added, exchanges and steps; ``max_iter`` limits the last two."""
+    X, y, _, _ = overlapping
+    model = ProjectedSVC(n_basis=6, max_iter=2, tol=1e-8, move=True).fit(X, y)
+    assert (model.stop_reason_, model.n_iter_) == ("max_iter", 6 + 2 + 2)
+
+
 def test_finding_a_size_takes_half_of_the_time(overlapping):
     X, y, _, _ = overlapping
     model = ProjectedSVC(n_basis="auto", move=True, max_time=1000.0)

@@ -19,8 +19,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tests.reference.svm_dual import objective, violation
 from widemargin import KernelSVC
-from widemargin.baselines import cascade as cascade_module
-from widemargin.baselines.cascade import Cascade, CascadeSVC, count_layers, split_rows
+from widemargin.baselines import cascade_layers as cascade_module
+from widemargin.baselines.cascade import CascadeSVC
+from widemargin.baselines.cascade_layers import Cascade, count_layers, split_rows
 from widemargin.exact import descent_state as box_qp
 from widemargin.exact.several_problems import Task
 

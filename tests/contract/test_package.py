@@ -58,7 +58,7 @@ ESTIMATORS = {
 REPRESENTATIONS = {
     "divide": ["partition"],
     "additive": ["coded_rows", "codes", "power_mean_table", "quantiser", "scalar_kernels"],
-    "projected": ["stages"],
+    "projected": ["selection"],
 }
 #: What turns data into the numbers that a solver reads, and the solver's coefficients into a model: it
 #: stands above the models and below the estimators.

@@ -10,7 +10,9 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
+import widemargin
 from tests.fuzz.cases import is_refusal
+from tests.fuzz.limits import allow_iterations
 from tests.fuzz.runner import _follow, _stop, describe, run_batch
 from tests.fuzz.worker import FAILURES, Report
 
@@ -38,6 +40,16 @@ def test_fixed_cases(target):
     found = [describe(report) for report in reports if report.verdict in FAILURES]
     assert not found, "\n".join(found)
     assert any(report.verdict in ("right", "skipped") for report in reports)
+
+
+@pytest.mark.filterwarnings("ignore:ProjectedSVC made max_iter=3")
+def test_vectors_added_to_a_basis_do_not_count_as_exchanges():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    y = X[:, 0] * X[:, 1] + 0.5 * rng.normal(size=300) > 0
+    model = widemargin.ProjectedSVC(n_basis=20, max_iter=3, tol=1e-8).fit(X, y)
+    assert model.stop_reason_ == "max_iter"
+    assert model.n_iter_ == allow_iterations(model) == 23
 
 
 def follow(last_words):

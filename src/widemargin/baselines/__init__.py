@@ -1,6 +1,6 @@
-"""Methods of others that ours are measured against, as estimators like the rest.
+"""Methods that the papers compare with, as scikit-learn estimators.
 
-The Bayesian committee of Tresp (2000), another of these, is ``DCSVC(combine="bcm")``.
+The Bayesian committee machine of Tresp (2000) is ``DCSVC(combine="bcm")``.
 """
 
 from importlib import import_module

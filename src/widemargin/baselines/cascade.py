@@ -1,24 +1,19 @@
-"""Cascade SVM: parts are solved, and their support vectors merged two by two."""
+"""`CascadeSVC`, the scikit-learn classifier of the cascade SVM."""
 
-import time
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from itertools import zip_longest
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from widemargin.baselines.cascade_layers import Cascade, CascadeFit, add_layers
 from widemargin.deadline import time_left
 from widemargin.exact.classifier_base import ExactKernelClassifier, one_or_all
-from widemargin.exact.kernel_matrix import Gram
-from widemargin.exact.several_problems import Task, solve_tasks
-from widemargin.exact.solution import FloatArray, Limits, Result, optimum_of
-from widemargin.kernels import Index, Kernel, Points
-from widemargin.parallel import Workers, open_workers
+from widemargin.exact.solution import Limits, Result
+from widemargin.kernels import Kernel
+from widemargin.parallel import open_workers
 from widemargin.problem import Problem, Subproblem
-from widemargin.progress import show_problems
 from widemargin.validation import (
     check_choice,
     check_flag,
@@ -27,19 +22,14 @@ from widemargin.validation import (
     draw_seed,
 )
 
-#: Fewest rows of a part, and of a class in it: splitting finer costs more than it saves.
-MIN_ROWS, MIN_CLASS_ROWS = 200, 2
-#: A round that lowers the objective by no more than this share of it has come to a standstill.
-IDLE_SHARE = 1e-10
-
 
 class CascadeSVC(ExactKernelClassifier):
     """Cascade of kernel SVMs.
 
-    Rows are split at random into ``2**n_layers`` parts, and each part is solved. The support vectors
-    of two parts make one set of the next layer, until one set is left. Its solution is the model of
-    one pass. In a further round these support vectors join every part of the first layer. Rounds end
-    at the optimum of `KernelSVC`.
+    The rows are split at random into ``2**n_layers`` parts, and an SVM is trained on each part. The
+    support vectors of two parts form one set of the next layer, until a single set remains. Its
+    solution is the model of one round. In the next round these support vectors are added to every part
+    of the first layer. The rounds converge to the optimum of `KernelSVC`.
 
     Parameters
     ----------
@@ -50,11 +40,11 @@ class CascadeSVC(ExactKernelClassifier):
     gamma, degree, coef0
         Parameters of the kernel, as for `KernelSVC`.
     n_layers : int, default=3
-        Times that sets are merged two by two. Fewer for a problem whose parts would hold less than
-        200 rows, or less than two of a class.
+        Number of times that sets are merged in pairs. It is smaller for a binary problem whose parts
+        would have fewer than 200 rows, or fewer than two rows of a class.
     max_rounds : int or None, default=1
-        Most rounds; None to go on to the optimum. One round makes no claim to be optimal, so it ends
-        without a warning.
+        Maximum number of rounds; None to continue to the optimum. A single round is not expected to
+        converge, so it gives no warning.
     fit_intercept : bool, default=True
         Whether the decision function has a constant term.
     multi_class : {"ovo", "ovr"}, default="ovo"
@@ -173,7 +163,9 @@ duality_gap_, n_iter_, kernel_, n_features_in_, feature_names_in_
         cascades = [Cascade(task, self.n_layers, self.fit_intercept, rng) for task in tasks]
         limits = Limits(self.tol, -1, time_left(deadline), budget)
         with open_workers(self.n_jobs) as workers:
-            fit = _Fit(kernel, points, workers, self.fit_intercept, limits, seed, self.verbose)
+            fit = CascadeFit(
+                kernel, points, workers, self.fit_intercept, limits, seed, self.verbose
+            )
             fit.run(cascades, self.max_rounds)
         self.layers_ = add_layers(cascades)
         self.n_rounds_ = one_or_all([cascade.n_rounds for cascade in cascades])
@@ -192,7 +184,7 @@ duality_gap_, n_iter_, kernel_, n_features_in_, feature_names_in_
         results: list[Result],
     ) -> None:
         super()._keep(problem, kernel, subproblems, results)
-        if self.stop_reason_ == "max_iter":  # What rounds are to a cascade.
+        if self.stop_reason_ == "max_iter":  # One iteration of a cascade is a round.
             self.stop_reason_ = "max_rounds"
 
     def _warn_unless_converged(self) -> None:
@@ -208,216 +200,3 @@ duality_gap_, n_iter_, kernel_, n_features_in_, feature_names_in_
             warnings.warn(
                 f"CascadeSVC stopped before convergence: {advice}", ConvergenceWarning, stacklevel=4
             )
-
-
-@dataclass(frozen=True)
-class LayerRecord:
-    """What happened in one layer.
-
-    Attributes
-    ----------
-    n_sets : int
-        Sets that were solved.
-    n_rows : int
-        Rows in them.
-    n_support : int
-        Support vectors of their solutions.
-    seconds : float
-        Time to solve them. Problems that are solved together share it in proportion to their rows.
-    """
-
-    n_sets: int = 0
-    n_rows: int = 0
-    n_support: int = 0
-    seconds: float = 0.0
-
-    def __add__(self, other: "LayerRecord") -> "LayerRecord":
-        return LayerRecord(
-            self.n_sets + other.n_sets,
-            self.n_rows + other.n_rows,
-            self.n_support + other.n_support,
-            self.seconds + other.seconds,
-        )
-
-
-class Cascade:
-    """The sets of one binary problem, from the parts to the root.
-
-    Parameters
-    ----------
-    task : Task
-        The problem. Rows are known by their place in it.
-    n_layers : int
-        Most times that sets are merged.
-    intercept : bool
-        Whether the decision function has a constant.
-    rng : Generator
-        For the split.
-    """
-
-    def __init__(
-        self, task: Task, n_layers: int, intercept: bool, rng: np.random.Generator
-    ) -> None:
-        self.task, self.intercept = task, intercept
-        self.n_layers = count_layers(task.y, n_layers)
-        self.parts = split_rows(task.y, 2**self.n_layers, rng)
-        self.n_rounds = self.n_iter = 0
-        self.is_done = False
-        self.layers: list[LayerRecord] = []
-        self.result = optimum_of(np.zeros(len(task.y)), -task.y, task.y, task.upper, intercept)
-        self._sets: list[Index] = []
-        self._starts: Sequence[FloatArray | None] = []
-
-    def start_round(self) -> None:
-        """Make the parts the sets to solve, with what the last round found."""
-        self.n_rounds += 1
-        self._is_late = False
-        self.layers = []
-        if self.n_rounds == 1:
-            self._sets, self._starts = self.parts, [None] * len(self.parts)
-            return
-        fed_back = np.append(np.flatnonzero(self.result.coef), self._find_worst_pair())
-        self._sets = [np.union1d(part, fed_back) for part in self.parts]
-        self._starts = [self.result.coef[rows] for rows in self._sets]
-
-    @property
-    def n_rows(self) -> int:
-        """Rows in the sets of this layer."""
-        return sum(map(len, self._sets))
-
-    def make_tasks(self) -> list[Task]:
-        """The sets of this layer as problems to solve."""
-        task = self.task
-        return [
-            Task(task.index[rows], task.y[rows], task.upper[rows], start)
-            for rows, start in zip(self._sets, self._starts, strict=True)
-        ]
-
-    def take_results(self, results: list[Result], seconds: float) -> None:
-        """Take note of a solved layer, and merge the support vectors of its sets two by two."""
-        n_support = sum(int(np.count_nonzero(result.coef)) for result in results)
-        self.layers.append(LayerRecord(len(results), self.n_rows, n_support, seconds))
-        self.n_iter += sum(result.n_iter for result in results)
-        self._is_late |= any(result.stop_reason == "max_time" for result in results)
-        solved = [
-            (rows[result.coef != 0], result.coef[result.coef != 0])
-            for rows, result in zip(self._sets, results, strict=True)
-        ]
-        pairs = [solved[s : s + 2] for s in range(0, len(solved), 2)]
-        merged = [merge_sets(pair, len(self.task.y)) for pair in pairs]
-        self._sets = [rows for rows, _ in merged]
-        self._starts = [start for _, start in merged]
-        self._root = results[0]
-
-    def finish_round(self, kernel: Kernel, points: Points, workers: Workers, tol: float) -> None:
-        """Look at all rows: whether the solution of the root is that of the problem."""
-        if len(self.parts) == 1:
-            self.result, self.is_done = replace(self._root, n_iter=self.n_iter), True
-            return
-        found = self._measure(kernel, points, workers)
-        reason = self._judge(found, tol)
-        self.result = replace(found, n_iter=self.n_iter, stop_reason=reason)
-        # More rounds help one that ended for no other reason.
-        self.is_done = reason != "max_iter"
-
-    def _measure(self, kernel: Kernel, points: Points, workers: Workers) -> Result:
-        """The root's solution on all rows."""
-        task, support = self.task, self._sets[0]
-        coef, gradient = np.zeros(len(task.y)), -task.y
-        coef[support] = self._starts[0]
-        gram = Gram(kernel, points, workers, task.index)
-        gram.accumulate(np.arange(len(coef)), support, coef[support], gradient)
-        return optimum_of(coef, gradient, task.y, task.upper, self.intercept)
-
-    def _judge(self, found: Result, tol: float) -> str:
-        """Why to stop after this round, if so."""
-        if found.violation < tol:
-            return "converged"
-        if self._is_late:
-            return "max_time"
-        before = self.result.objective
-        return "stalled" if before - found.objective <= IDLE_SHARE * abs(before) else "max_iter"
-
-    def _find_worst_pair(self) -> Index:
-        """The rows whose coefficients would rather rise and fall."""
-        task, result = self.task, self.result
-        rises = np.where(task.y > 0, result.coef < task.upper, result.coef < 0)
-        falls = np.where(task.y > 0, result.coef > 0, result.coef > -task.upper)
-        lowest = np.argmin(np.where(rises, result.gradient, np.inf))
-        highest = np.argmax(np.where(falls, result.gradient, -np.inf))
-        return np.array([lowest, highest])
-
-
-@dataclass(frozen=True)
-class _Fit:
-    """What stays the same from layer to layer."""
-
-    kernel: Kernel
-    points: Points
-    workers: Workers
-    intercept: bool
-    limits: Limits
-    seed: int
-    verbose: int
-
-    def run(self, cascades: list[Cascade], max_rounds: int | None) -> None:
-        """Go round until all is done."""
-        began = time.perf_counter()
-        while True:
-            running = [cascade for cascade in cascades if not cascade.is_done]
-            for cascade in running:
-                cascade.start_round()
-            n_layers = max(cascade.n_layers for cascade in running)
-            for layer in range(n_layers, -1, -1):
-                self._solve_layer([c for c in running if c.n_layers >= layer], began)
-            for cascade in running:
-                cascade.finish_round(self.kernel, self.points, self.workers, self.limits.tol)
-            is_last = max_rounds is not None and running[0].n_rounds >= max_rounds
-            if is_last or all(cascade.is_done for cascade in running):
-                return
-
-    def _solve_layer(self, cascades: list[Cascade], began: float) -> None:
-        """Solve the sets of all problems together and hand the solutions out."""
-        start = time.perf_counter()
-        tasks = [task for cascade in cascades for task in cascade.make_tasks()]
-        with show_problems(len(tasks), self.verbose) as show:
-            results = solve_tasks(
-                self.kernel, self.points, tasks, self.workers, intercept=self.intercept,
-                limits=self.limits.after(start - began), seed=self.seed, callback=show,
-            )  # fmt: skip
-        seconds, left = time.perf_counter() - start, iter(results)
-        # A set without support vectors, when time is up, leaves none to the next layer.
-        n_rows = max(sum(cascade.n_rows for cascade in cascades), 1)
-        for cascade in cascades:
-            own = [next(left) for _ in cascade.make_tasks()]
-            cascade.take_results(own, seconds * cascade.n_rows / n_rows)
-
-
-def add_layers(cascades: list[Cascade]) -> list[LayerRecord]:
-    """Records of the last rounds of all problems, added up from the root on; the parts first."""
-    from_root = zip_longest(*(c.layers[::-1] for c in cascades), fillvalue=LayerRecord())
-    return [sum(layer, LayerRecord()) for layer in from_root][::-1]
-
-
-def count_layers(y: FloatArray, most: int) -> int:
-    """Times that rows can be halved, up to ``most``, before parts become too small."""
-    n_positive = int(np.count_nonzero(y > 0))
-    rarer = min(n_positive, len(y) - n_positive)
-    n_parts = max(1, min(len(y) // MIN_ROWS, rarer // MIN_CLASS_ROWS))
-    return min(most, n_parts.bit_length() - 1)
-
-
-def split_rows(y: FloatArray, n_parts: int, rng: np.random.Generator) -> list[Index]:
-    """Parts of nearly equal size, drawn at random, the rows of each class dealt out evenly."""
-    order = np.concatenate([rng.permutation(np.flatnonzero(side)) for side in (y < 0, y > 0)])
-    return [np.sort(order[p::n_parts]) for p in range(n_parts)]
-
-
-def merge_sets(solved: list[tuple[Index, FloatArray]], n_rows: int) -> tuple[Index, FloatArray]:
-    """All rows of some sets, with the mean of the coefficients where sets share a row."""
-    total, count = np.zeros(n_rows), np.zeros(n_rows, np.intp)
-    for rows, coef in solved:
-        total[rows] += coef
-        count[rows] += 1
-    rows = np.flatnonzero(count)
-    return rows, total[rows] / count[rows]

@@ -1,4 +1,4 @@
-"""Fastfood: a linear machine on random Fourier features that need no dense random matrix."""
+"""Fastfood: a linear SVM on random Fourier features, without a dense random matrix."""
 
 from dataclasses import dataclass
 from math import sqrt
@@ -132,7 +132,7 @@ class FastfoodSVC(FeatureClassifier):
 
 @dataclass(frozen=True)
 class FastfoodMap(FeatureMap):
-    """Cosines and sines of Fastfood's projections.
+    """Feature map: cosines and sines of Fastfood's random projections.
 
     A block of projections is ``scale H factors P H signs x``. The arrays ``signs``, ``order`` and
     ``factors`` have shape (n_blocks, size), with one number for each diagonal element, and one index
@@ -164,7 +164,7 @@ class FastfoodMap(FeatureMap):
         return 2 * self.scale.size
 
     def project(self, X: Any, workers: Workers) -> NDArray[Any]:
-        """The projections of some rows."""
+        """Return the projections of rows."""
         check_width(X.shape[1], len(self.center))
         shifted = (as_dense(X) - self.center).astype(self.signs.dtype)
         out = np.empty((len(shifted), self.scale.size), self.scale.dtype)
@@ -187,7 +187,7 @@ class FastfoodMap(FeatureMap):
 
 @dataclass(frozen=True)
 class FastfoodModel:
-    """Linear functions of Fastfood's features.
+    """Model that is linear in Fastfood's features.
 
     Attributes
     ----------
@@ -204,7 +204,7 @@ class FastfoodModel:
     intercept: NDArray[np.float64]
 
     def decide(self, X: Any, *, n_jobs: int | None) -> NDArray[np.float64]:
-        """Values of all functions at the rows of ``X``, shape (n, n_functions)."""
+        """Return the decision values of the rows of ``X``, shape (n, n_functions)."""
         out = np.empty((X.shape[0], len(self.coef)))
         with open_workers(n_jobs) as workers:
             for rows in split_rows(X, self.features.width):

@@ -1,4 +1,4 @@
-"""What the linear machines on explicit features share: blocks of features, descent, prediction."""
+"""Base class of linear SVMs on explicit features, and the functions that these share."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -19,29 +19,29 @@ from widemargin.parallel import Workers, open_workers, single_blas
 from widemargin.problem import Problem
 from widemargin.validation import draw_seed
 
-#: Numbers that a block of rows has at most, in features or in what they are made of.
+#: Maximum number of values in a block of rows, of the features or of the data.
 BLOCK_VALUES = 2**23
-#: Rows that centres are sought among: so many, or so many for each centre if that is more.
+#: Number of rows that k-means uses: the first number, or the second for each centre if that is more.
 KMEANS_ROWS, ROWS_PER_CENTRE = 20_000, 10
-#: Passes of k-means over these rows, from rows drawn at random. With 3,000 centres a careful start
-#: takes far longer than the passes do.
+#: Maximum number of k-means iterations, which start from random rows. With 3,000 centres, k-means++
+#: would take far longer than the iterations do.
 KMEANS_PASSES = 20
 
 
 class Decisions(Protocol):
-    """Linear functions of some features."""
+    """Model that is linear in some features."""
 
     def decide(self, X: Any, *, n_jobs: int | None) -> NDArray[np.float64]:
-        """Values of all functions at the rows of ``X``, shape (n, n_functions)."""
+        """Return the decision values of the rows of ``X``, shape (n, n_functions)."""
 
 
 class FeatureMap(ABC):
-    """A function from rows of data to vectors of a fixed width."""
+    """Function that maps rows of data to feature vectors of a fixed length."""
 
     @property
     @abstractmethod
     def width(self) -> int:
-        """Features of a row."""
+        """Number of features."""
 
     @abstractmethod
     def fill(self, X: Any, out: NDArray[Any], workers: Workers) -> None:
@@ -49,11 +49,11 @@ class FeatureMap(ABC):
 
     @abstractmethod
     def make_model(self, coef: NDArray[np.float64], intercept: NDArray[np.float64]) -> Decisions:
-        """Linear functions of the features."""
+        """Return the model with the given coefficients of the features."""
 
 
 class KernelMap(KernelValues, FeatureMap):
-    """Kernel with some vectors."""
+    """Kernel values with given vectors as features."""
 
     def fill(self, X: Any, out: NDArray[Any], workers: Workers) -> None:
         out[:] = self.compute(X, workers)
@@ -102,7 +102,7 @@ class FeatureClassifier(LinearClassifier):
 
 
 def compute_features(features: FeatureMap, X: Any, dtype: type, n_jobs: int | None) -> NDArray[Any]:
-    """Features of all rows, and a last one that is one everywhere."""
+    """Return the features of all rows, followed by a constant feature of one."""
     numbers = np.empty((X.shape[0], features.width + 1), dtype)
     with open_workers(n_jobs) as workers:
         for rows in split_rows(X, features.width):
@@ -112,16 +112,16 @@ def compute_features(features: FeatureMap, X: Any, dtype: type, n_jobs: int | No
 
 
 def split_rows(X: Any, width: int) -> Iterator[slice]:
-    """Blocks of rows whose features, and whose data if they were dense, are not too many."""
+    """Yield blocks of rows whose features, and whose data as dense rows, fit `BLOCK_VALUES`."""
     step = max(1, BLOCK_VALUES // max(width, X.shape[1]))
     return (slice(start, start + step) for start in range(0, X.shape[0], step))
 
 
 def choose_centres(problem: Problem, n_centres: int, seed: int) -> Any:
-    """Centres of clusters of the rows; the distinct rows themselves if there are no more.
+    """Return the k-means centres of the rows, or the distinct rows if there are no more of them.
 
-    Equal rows count as one with their weights added up, so that weights and repetitions are the same.
-    Of many rows, some are drawn.
+    Equal rows are merged into one and their weights are added, so that a row of weight two counts like
+    two rows. If there are many rows, k-means uses a random sample.
     """
     rng = np.random.default_rng(seed)
     rows, weights = merge_rows(problem.X, problem.sample_weights, rng)
@@ -129,8 +129,9 @@ def choose_centres(problem: Problem, n_centres: int, seed: int) -> Any:
         return problem.X[rows]
     drawn = rng.permutation(len(rows))[: max(KMEANS_ROWS, ROWS_PER_CENTRE * n_centres)]
     kmeans = KMeans(n_centres, init="random", n_init=1, max_iter=KMEANS_PASSES, random_state=seed)
-    # Several threads would add up their parts in any order; by one, fits are repeatable. OpenMP has
-    # a limit for each thread that calls it, but BLAS has one for all, which others may hold too.
+    # With several threads the order of additions varies; with one thread, fits are repeatable. The
+    # limit of OpenMP holds for the calling thread only. That of BLAS holds for the whole process, so
+    # `single_blas` is shared with other fits.
     with single_blas, threadpool_limits(limits=1, user_api="openmp"):
         kmeans.fit(problem.X[rows[drawn]], sample_weight=weights[drawn])
     return kmeans.cluster_centers_
@@ -139,10 +140,10 @@ def choose_centres(problem: Problem, n_centres: int, seed: int) -> Any:
 def merge_rows(
     X: Any, weights: NDArray[np.float64], rng: np.random.Generator
 ) -> tuple[Index, NDArray[np.float64]]:
-    """One of each group of equal rows, and the weight of the group.
+    """Return the first row of each group of equal rows, and the weight of the group.
 
-    Rows are told apart by their scalar product with a random vector. The order of groups does not
-    depend on that of the rows.
+    Rows count as equal if their scalar products with a random vector are. The order of the groups does
+    not depend on the order of the rows.
     """
     products = multiply_rows(X, rng.standard_normal(X.shape[1]))
     _, first, group = np.unique(products, return_index=True, return_inverse=True)
@@ -150,9 +151,9 @@ def merge_rows(
 
 
 def multiply_rows(X: Any, direction: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Product of each row with a vector, the same for equal rows wherever they stand.
+    """Return the product of each row with a vector, bitwise the same for equal rows.
 
-    Products with dense matrices are not; those with sparse ones are.
+    Products with sparse matrices have this property; those with dense matrices do not.
     """
     if sparse.issparse(X):
         return np.asarray(X @ direction)

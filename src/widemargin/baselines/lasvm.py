@@ -1,4 +1,4 @@
-"""LASVM: an SVM that learns one example at a time."""
+"""`LaSVC`, the scikit-learn classifier of LASVM, an online SVM."""
 
 import time
 import warnings
@@ -35,7 +35,7 @@ from widemargin.validation import (
     validate_partial,
 )
 
-#: From best to worst; a fit of several problems reports the worst.
+#: Why a fit stopped, from best to worst. A fit of several binary problems reports the worst.
 STOP_REASONS = ("converged", "n_epochs", "stalled", "max_time")
 
 
@@ -167,7 +167,7 @@ class LaSVC(RestClassifier):
 
     @all_or_nothing
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Take in some more examples in the order given, without the finishing step.
+        """Process more examples in the given order, without the finishing step.
 
         Parameters
         ----------
@@ -233,11 +233,11 @@ class LaSVC(RestClassifier):
         return self._model.decide(X, max_bytes=parse_bytes(self.memory), n_jobs=self.n_jobs)
 
     def _learn(self, joined: "_State", plan: Plan) -> None:
-        """Take in examples as planned, and set the attributes."""
+        """Process the examples as planned, and set the fitted attributes."""
         budget = parse_bytes(self.memory)
         points = self.kernel_.prepare(joined.X)
         check_kernel_range(self.kernel_, self.kernel_.diag(points))
-        questions, learned = _questions(joined), []
+        questions, learned = _split_classes(joined), []
         with open_workers(self.n_jobs) as workers, show_passes(self.verbose, "example") as show:
             for p, sub in enumerate(questions):
                 own_plan = plan.share_time(len(questions) - p)
@@ -252,7 +252,7 @@ class LaSVC(RestClassifier):
     def _solve_exactly(
         self, joined: "_State", sub: Subproblem, outcome: Outcome, max_time: float | None
     ) -> Outcome:
-        """The optimum of a small problem on all its rows, in float64."""
+        """Return the optimum of a small problem on all its rows, in float64."""
         result = solve_small(
             self.kernel_.exact(joined.X, joined.X), sub.y, joined.upper, intercept=True,
             limits=Limits(self.tol, -1, max_time), start=np.nan_to_num(outcome.coef),
@@ -280,7 +280,7 @@ class LaSVC(RestClassifier):
         self.restore_model()
 
     def restore_model(self) -> None:
-        """Make the predictor from the fitted attributes; called after setting them by hand."""
+        """Build the predictor from the fitted attributes."""
         self._model = Expansion(
             self.kernel_,
             self.support_vectors_,
@@ -303,22 +303,22 @@ class LaSVC(RestClassifier):
 
 @dataclass(frozen=True)
 class _State:
-    """Examples with their coefficients: NaN where one is not in the set of a problem.
+    """Examples with their coefficients; NaN where an example is not in the set of a problem.
 
     Attributes
     ----------
     X, labels, upper
         Data, classes and C times weight of the examples.
     classes : ndarray
-        The labels there are.
+        All labels.
     rows : ndarray of shape (n,)
-        Which of the rows joined last each one is.
+        Row of each example in the data that were joined last.
     coef : ndarray of shape (n_functions, n)
         Signed dual variables.
     gradient : ndarray of shape (n_functions, n)
-        As in `Outcome`.
+        Gradient as in `Outcome`.
     n_iter : ndarray of shape (n_functions,)
-        Direction searches so far.
+        Number of direction searches so far.
     """
 
     X: Any
@@ -332,7 +332,7 @@ class _State:
 
     @classmethod
     def empty(cls, problem: Problem) -> "_State":
-        """No examples yet."""
+        """Return a state without examples."""
         none, n_classes = np.zeros(0, np.intp), len(problem.classes)
         n_functions = 1 if n_classes == 2 else n_classes
         nothing = np.zeros((n_functions, 0))
@@ -343,11 +343,11 @@ class _State:
 
     @property
     def has_coef(self) -> NDArray[np.bool_]:
-        """Examples that are support vectors of any problem."""
+        """Whether each example is a support vector of any problem."""
         return np.asarray((np.nan_to_num(self.coef) != 0).any(axis=0))
 
     def join(self, problem: Problem, C: float) -> "_State":
-        """These examples, then those of a problem."""
+        """Return the state with the examples of a problem appended."""
         n = len(problem.labels)
         outside = np.full((len(self.coef), n), np.nan)
         return replace(
@@ -361,7 +361,7 @@ class _State:
         )
 
     def keep_members(self, learned: list[Outcome]) -> "_State":
-        """The examples that are now in the set of any problem."""
+        """Return the state with only the examples that are in the set of any problem."""
         coef = np.array([outcome.coef for outcome in learned])
         gradient = np.array([outcome.gradient for outcome in learned])
         inside = np.flatnonzero(~np.isnan(coef).all(axis=0))
@@ -372,14 +372,14 @@ class _State:
         )  # fmt: skip
 
 
-def _questions(state: _State) -> list[Subproblem]:
-    """The binary problems: one for two classes, one for each of more against the rest."""
+def _split_classes(state: _State) -> list[Subproblem]:
+    """Return the binary problem of two classes, or the one-vs-rest problems of more."""
     problem = Problem(state.X, state.labels, state.classes, state.upper, state.upper, state.rows)
     return split_binary(problem) if len(state.classes) == 2 else split_one_vs_rest(problem)
 
 
 def _drop_weightless(problem: Problem) -> Problem:
-    """The problem without rows of weight zero."""
+    """Return the problem without rows of weight zero."""
     kept = np.flatnonzero(problem.weights)
     return Problem(
         problem.X[kept], problem.labels[kept], problem.classes, problem.sample_weights[kept],
@@ -388,7 +388,7 @@ def _drop_weightless(problem: Problem) -> Problem:
 
 
 def _stack(A: Any, B: Any) -> Any:
-    """Rows of both, sparse if the newer are."""
+    """Return the rows of both, sparse if B is."""
     if sparse.issparse(B):
         return sparse.csr_matrix(sparse.vstack([sparse.csr_matrix(A), B]))
     return np.vstack([A.toarray() if sparse.issparse(A) else A, B])

@@ -1,4 +1,4 @@
-"""The machine of one binary problem of LASVM: its members, their kernel values, and its steps."""
+"""LASVM of one binary problem: the current set of examples, their kernel values, the steps."""
 
 import time
 from collections.abc import Callable
@@ -24,24 +24,23 @@ from widemargin.kernels import Index, Kernel, Points
 from widemargin.kernels.tiles_fast import store_columns
 from widemargin.parallel import Workers
 
-#: Examples whose kernel values are computed together.
+#: Number of examples whose kernel values are computed together.
 BLOCK = 256
-#: Slots there are room for at first; later half as many again.
+#: Number of slots allocated at first. The number grows by half when they are full.
 FIRST_SLOTS = 1024
-#: Share of empty slots from which members move together.
+#: Share of empty slots above which the set is compacted.
 MAX_EMPTY = 0.2
-#: Members of the set that one compiled call may visit, a fraction of a second: Ctrl-C and the time
-#: limit are attended to between calls.
+#: Number of members that one compiled call may visit, a fraction of a second. Ctrl-C and the time
+#: limit are checked between calls.
 CALL_ENTRIES = 30_000_000
-#: Steps of the finishing step after which, at the latest, it is asked whether they were of use. If
-#: they lowered the objective by no more than this share of it, they have come to the end of what
-#: float32 kernel values allow.
+#: The finishing step checks its progress after at most this many direction searches. If they lowered
+#: the objective by at most this share of it, the precision of float32 kernel values is exhausted.
 JUDGED_STEPS, IDLE_SHARE = 10_000, 1e-12
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to do with the examples: the order of each pass, and when to stop."""
+    """Order of the examples in each pass, and limits."""
 
     orders: list[Index]
     tol: float
@@ -50,16 +49,16 @@ class Plan:
 
     @property
     def seconds_left(self) -> float | None:
-        """Time there is; None for no limit."""
+        """Seconds until the deadline; None for no limit."""
         return None if self.deadline is None else max(self.deadline - time.perf_counter(), 0.0)
 
     @property
     def is_late(self) -> bool:
-        """Whether time is up."""
+        """Whether the deadline has passed."""
         return self.seconds_left == 0.0
 
     def make_blocks(self) -> list[Index]:
-        """Examples that are taken in together, of all passes."""
+        """Return the blocks of examples that are processed together, of all passes."""
         return [
             order[start : start + BLOCK]
             for order in self.orders
@@ -67,7 +66,7 @@ class Plan:
         ]
 
     def share_time(self, n_machines: int) -> "Plan":
-        """The plan of the first of some machines that run one after another."""
+        """Return the plan of the first of several machines that share the time."""
         left = self.seconds_left
         if left is None:
             return self
@@ -76,10 +75,10 @@ class Plan:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a machine has learned.
+    """Result of a machine.
 
-    ``coef``, the signed dual variables, and ``gradient``, ``y`` less the function without intercept,
-    are NaN for rows that are not in its set.
+    ``coef`` are the signed dual variables, ``gradient`` is y minus the decision function without
+    intercept. Both are NaN for rows that are not in the set.
     """
 
     coef: FloatArray
@@ -102,9 +101,9 @@ class Machine:
     upper : ndarray of shape (n,)
         Largest alpha of each row.
     max_bytes : int
-        Bound on the kernel values held.
+        Memory for held kernel values.
     workers : Workers
-        Threads that compute them.
+        Threads that compute kernel values.
     """
 
     def __init__(
@@ -112,7 +111,7 @@ class Machine:
         workers: Workers,
     ) -> None:  # fmt: skip
         self.kernel, self.points, self.workers = kernel, points, workers
-        # While the store grows there are two of them.
+        # While the store of kernel values grows, the old and the new one are in memory.
         self._max_values = max_bytes // 8
         self.rows = Rows(
             y, np.where(y > 0, 0.0, -upper), np.where(y > 0, upper, 0.0), kernel.diag(points),
@@ -121,7 +120,7 @@ class Machine:
         self.members = _make_members(0, 2)
 
     def recall(self, coef: FloatArray, gradient: FloatArray) -> None:
-        """Begin with the set of an earlier `Outcome`; no kernel value is computed before its use."""
+        """Start from the set of an earlier `Outcome`; kernel values are computed when needed."""
         rows = np.flatnonzero(~np.isnan(coef))
         size = len(rows)
         self._make_room(size)
@@ -132,9 +131,9 @@ class Machine:
         m.lower[:size], m.upper[:size] = self.rows.lower[rows], self.rows.upper[rows]
 
     def run(self, plan: Plan, show: Callable[[int, float], None] | None = None) -> Outcome:
-        """Take in the examples, finish, and say what was learned.
+        """Process the examples, run the finishing step, and return the result.
 
-        ``show`` is given the number of examples taken in so far, and the violation.
+        ``show`` is called with the number of examples processed so far and the violation.
         """
         n_seen = 0
         for chosen in plan.make_blocks():
@@ -147,7 +146,7 @@ class Machine:
         return self._describe(self._finish(plan) if plan.finish else "n_epochs")
 
     def _take_in(self, chosen: Index, tol: float) -> None:
-        """Process and reprocess for each of some examples."""
+        """Run LASVM's steps PROCESS and REPROCESS for each of some examples."""
         self._close_gaps(MAX_EMPTY)
         self._make_room(int(np.count_nonzero(self.rows.slot_of[chosen] < 0)))
         values = np.empty((len(chosen), len(self.members.alpha)), np.float32)
@@ -164,7 +163,7 @@ class Machine:
             self._load(missing)
 
     def _finish(self, plan: Plan) -> str:
-        """Reprocess until no pair of the set violates; returns why it ended."""
+        """Run REPROCESS until no pair of the set violates optimality; return the stop reason."""
         gain, n_judged = 0.0, self._n_steps
         while not plan.is_late:
             self._close_gaps(MAX_EMPTY)
@@ -173,7 +172,7 @@ class Machine:
             missing, violation, more = run_reprocess(self.rows, self.members, plan.tol, max_steps)
             if violation <= plan.tol:
                 return "converged"
-            # Over many calls where lines are missing: one of them may make a single step.
+            # Progress is checked over many calls, because a call may make a single step.
             gain += more
             if self._n_steps - n_judged >= max_steps:
                 if gain <= IDLE_SHARE * abs(self._measure_objective()):
@@ -185,25 +184,25 @@ class Machine:
 
     @property
     def _n_steps(self) -> int:
-        """Direction searches made."""
+        """Number of direction searches."""
         return int(self.members.counts[STEPS])
 
     def _close_gaps(self, max_share: float) -> None:
-        """Leave no slot empty if more than this share of them are."""
+        """Compact the set if more than this share of the slots is empty."""
         if self.members.counts[FREE] > max_share * self.members.counts[SIZE]:
             close_gaps(self.rows, self.members)
 
     def _load(self, slot: int) -> None:
-        """Give a member without a line one, with its kernel values."""
+        """Compute the kernel values of a member that has none."""
         row = self.members.owner[slot : slot + 1]
         line = take_line(self.members, slot)
         self._compute(row, self.members.store[line : line + 1])
         self.members.store[line, slot] = self.rows.diag[row[0]]
 
     def _compute(self, rows: Index, out: NDArray[np.float32]) -> None:
-        """Write the kernel between some rows and the members, by slot, to the first columns."""
+        """Write kernel values between rows and members, by slot, to the first columns."""
         size = int(self.members.counts[SIZE])
-        # An empty slot has some row's values: nobody reads them.
+        # The values of empty slots are arbitrary and never read.
         owners = np.maximum(self.members.owner[:size], 0)
         lines, alone = np.arange(len(rows)), Workers(1, None)
 
@@ -215,7 +214,7 @@ class Machine:
         self.workers.run(size, fill)
 
     def _make_room(self, n_more: int) -> None:
-        """See to it that so many members can enter."""
+        """Allocate slots for so many more members."""
         old = self.members
         needed = int(old.counts[SIZE] - old.counts[FREE]) + n_more
         if needed <= len(old.alpha):
@@ -230,7 +229,7 @@ class Machine:
         self.members = _copy_members(old, _make_members(n_slots, n_lines))
 
     def _find_ends(self) -> tuple[float, float]:
-        """The intercept, halfway between the extreme gradients, and how far these violate."""
+        """Return the intercept, midway between the extreme gradients, and their violation."""
         m = self.members
         high = float(np.max(m.gradient, where=m.alpha < m.upper, initial=-np.inf))
         low = float(np.min(m.gradient, where=m.alpha > m.lower, initial=np.inf))
@@ -254,7 +253,7 @@ class Machine:
 
 
 def _make_members(n_slots: int, n_lines: int) -> Members:
-    """Room for members, all of it empty."""
+    """Return an empty set of members."""
     return Members(
         alpha=np.zeros(n_slots),
         gradient=np.zeros(n_slots),
@@ -271,12 +270,12 @@ def _make_members(n_slots: int, n_lines: int) -> Members:
 
 
 def _copy_members(old: Members, new: Members) -> Members:
-    """Copy members to a place with more slots; there may be fewer lines."""
+    """Copy members to arrays with more slots, and possibly fewer lines of kernel values."""
     n_slots, n_lines = len(old.alpha), min(len(old.slot_at), len(new.slot_at))
     for a, b in zip(old[:7], new[:7], strict=True):
         b[:n_slots] = a
     new.line_of[new.line_of >= n_lines] = -1
-    # Line by line: those not in use take no memory yet, and would if they were touched.
+    # Copy only lines in use: untouched lines take no physical memory.
     for line in np.flatnonzero(old.slot_at[:n_lines] >= 0):
         new.store[line, :n_slots] = old.store[line]
     new.slot_at[:n_lines], new.last_use[:n_lines] = old.slot_at[:n_lines], old.last_use[:n_lines]

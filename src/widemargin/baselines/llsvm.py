@@ -1,4 +1,4 @@
-"""LLSVM: low-rank linearisation, a linear machine on Nystrom's features."""
+"""LLSVM: low-rank linearisation, a linear SVM on Nystrom features."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from widemargin.validation import (
     resolve_kernel,
 )
 
-#: Rows that are multiplied with the inverse root at a time.
+#: Number of rows that are multiplied with the inverse root at a time.
 STEP_ROWS = 256
 
 
@@ -159,7 +159,7 @@ class LLSVC(FeatureClassifier):
 
 @dataclass(frozen=True)
 class NystromMap(FeatureMap):
-    """Nystrom's features.
+    """Nystrom feature map.
 
     Attributes
     ----------
@@ -181,7 +181,7 @@ class NystromMap(FeatureMap):
         root = self.root.astype(values.dtype)
 
         def multiply(first: int, last: int) -> None:
-            # How BLAS rounds depends on the number of rows, which must not on that of threads.
+            # The rounding of BLAS depends on the block size, which must not depend on the threads.
             for start in range(first, last, STEP_ROWS):
                 rows = slice(start, min(start + STEP_ROWS, last))
                 out[rows] = values[rows] @ root
@@ -189,5 +189,5 @@ class NystromMap(FeatureMap):
         workers.run(len(values), multiply, grain=STEP_ROWS)
 
     def make_model(self, coef: NDArray[np.float64], intercept: NDArray[np.float64]) -> Expansion:
-        # The same functions of kernel values; the product with the root would take most of the time.
+        # The coefficients absorb the root, because the product with it would take most of the time.
         return self.similar.make_model(coef @ self.root.T, intercept)

@@ -1,4 +1,4 @@
-"""LTPU: a linear machine on locally tuned processing units."""
+"""LTPU: a linear SVM on locally tuned processing units (Gaussian units)."""
 
 from typing import Any
 

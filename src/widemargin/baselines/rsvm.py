@@ -1,4 +1,4 @@
-"""RSVM: a random basis."""
+"""RSVM: a kernel SVM on a random basis."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,20 +18,20 @@ from widemargin.projected.classifier_base import (
     split_classes,
 )
 from widemargin.projected.machine import Machine
-from widemargin.projected.search import Selection
+from widemargin.projected.selection import Selection
 from widemargin.projected.stages import describe_machines
 from widemargin.validation import draw_seed
 
-#: Basis vectors whose kernel values are computed together.
+#: Number of basis vectors whose kernel values are computed together.
 COLUMNS_AT_ONCE = 64
 
 
 class RSVC(BasisClassifier):
     """Kernel SVM on a random basis.
 
-    RSVM of Lee and Mangasarian (2001), which minimises ``w'w + b^2 + C sum max(0, error)^2`` with
-    coefficients w of some training rows only and bias b; here by Newton's method. The rows are drawn
-    once and serve all classes.
+    RSVM of Lee and Mangasarian (2001) minimises ``w'w + b^2 + C sum max(0, error)^2`` over the
+    coefficients w of a random sample of training rows and the intercept b. This implementation uses
+    Newton's method. All classes share the sample.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class RSVC(BasisClassifier):
     C : float, default=1.0
         Cost of a squared error; smaller values regularise more.
     kernel : str, callable or Kernel, default="rbf"
-        As for `KernelSVC`, but ``"precomputed"``.
+        Kernel as for `KernelSVC`, except ``"precomputed"``.
     gamma, degree, coef0
         Parameters of the kernel, as for `KernelSVC`.
     class_weight : dict, "balanced" or None, default=None
@@ -64,13 +64,13 @@ class RSVC(BasisClassifier):
     coef_ : ndarray of shape (n_functions, n_vectors)
         ``decision = kernel(X, basis_vectors_) @ coef_.T + intercept_``.
     intercept_ : ndarray of shape (n_functions,)
-        Constants.
+        Intercepts.
     n_basis_ : int or ndarray of shape (n_functions,)
         Basis vectors of each problem.
     objective_ : float or ndarray of shape (n_functions,)
         The objective of each problem.
     n_support_ : int or ndarray of shape (n_functions,)
-        Training rows with an error.
+        Number of training rows with a positive error.
     kernel_ : Kernel
         The kernel, with its parameters.
     stop_reason_ : str
@@ -164,7 +164,7 @@ class RSVC(BasisClassifier):
 
 
 def fill_columns(columns: Columns, rows: Index) -> None:
-    """Add many basis vectors, the kernel values of some computed together."""
+    """Add many basis vectors, with their kernel values computed in blocks."""
     data = columns.data
     for start in range(0, len(rows), COLUMNS_AT_ONCE):
         part = rows[start : start + COLUMNS_AT_ONCE]

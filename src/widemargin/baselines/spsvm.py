@@ -1,4 +1,4 @@
-"""SpSVM: a basis grown by a greedy choice among a few random rows."""
+"""SpSVM: a basis that grows by a greedy choice among a few random rows."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,20 +13,22 @@ from widemargin.memory import parse_bytes
 from widemargin.parallel import Workers, open_workers
 from widemargin.problem import Problem
 from widemargin.projected.basis import Columns, FloatArray, KernelRows
+from widemargin.projected.candidates import DEPENDENT, DEPENDENT_FLOAT32
 from widemargin.projected.classifier_base import BasisClassifier, count_changes, split_classes
 from widemargin.projected.machine import Machine
-from widemargin.projected.scores import DEPENDENT, DEPENDENT_FLOAT32
-from widemargin.projected.search import MAX_IDLE, Selection
+from widemargin.projected.search import MAX_IDLE
+from widemargin.projected.selection import Selection
 from widemargin.projected.stages import describe_machines
 from widemargin.validation import check_integer, draw_seed
 
-#: Newton steps on one coefficient; three to six are the rule.
+#: Maximum number of Newton steps on one coefficient; usually three to six are enough.
 MAX_STEPS = 30
-#: Relative change of a coefficient that ends them. J is flat there: its fall is wrong by the square.
+#: Relative change of a coefficient at which they stop. The error of J is of the order of its square.
 STEP_TOL = 1e-3
-#: Kernel values looked at together, so that they stay in cache.
+#: Number of kernel values processed together, so that they stay in cache.
 PIECE_VALUES = 2**17
-#: Values of rows that are drawn are kept for up to so many rows; of more few are drawn twice.
+#: Kernel values of sampled rows are kept for data of up to this many rows; in larger data few rows
+#: are sampled twice.
 HELD_ROWS = 8192
 
 
@@ -45,7 +47,7 @@ class SpSVC(BasisClassifier):
     C : float, default=1.0
         Cost of a squared error; smaller values regularise more.
     kernel : str, callable or Kernel, default="rbf"
-        As for `KernelSVC`, but ``"precomputed"``.
+        Kernel as for `KernelSVC`, except ``"precomputed"``.
     gamma, degree, coef0
         Parameters of the kernel, as for `KernelSVC`.
     n_candidates : int, default=59
@@ -74,17 +76,17 @@ class SpSVC(BasisClassifier):
         ``decision = kernel(X, basis_vectors_) @ coef_.T + intercept_``; zero where a vector is not in
         the basis of a problem.
     intercept_ : ndarray of shape (n_functions,)
-        Constants.
+        Intercepts.
     n_basis_ : int or ndarray of shape (n_functions,)
         Basis vectors of each problem.
     objective_ : float or ndarray of shape (n_functions,)
         The objective of each problem.
     n_support_ : int or ndarray of shape (n_functions,)
-        Training rows with an error.
+        Number of training rows with a positive error.
     kernel_ : Kernel
         The kernel, with its parameters.
     n_iter_ : int
-        Choices made, of the problem with most.
+        Number of vectors added to the basis, of the binary problem with most.
     stop_reason_ : str
         ``"converged"``, or ``"rank"`` if no more basis vectors are independent.
 
@@ -165,14 +167,14 @@ class SpSVC(BasisClassifier):
 
 
 class RowValues:
-    """Kernel values between some rows and all, in float32; of few rows each is computed once.
+    """Kernel values between given rows and all rows, in float32; kept if there are few rows.
 
     Parameters
     ----------
     data : KernelRows
         The rows.
     max_bytes : int
-        Bytes that held values may take.
+        Memory for held kernel values.
     """
 
     def __init__(self, data: KernelRows, max_bytes: int) -> None:
@@ -183,7 +185,7 @@ class RowValues:
         self._held = np.empty((n, n), np.float32) if is_held else None
 
     def take(self, rows: Index) -> NDArray[np.float32]:
-        """Values of these rows, shape (n_rows, n)."""
+        """Return the kernel values of these rows, shape (n_rows, n)."""
         if self._held is None:
             return self._compute(rows)
         fresh = rows[~self._known[rows]]
@@ -197,18 +199,18 @@ class RowValues:
 
 
 class Growth:
-    """A basis that grows by the best of some random rows.
+    """Growth of a basis, by the best of some random rows at a time.
 
     Parameters
     ----------
     machine : Machine
-        The machine, without basis vectors yet.
+        The machine, with an empty basis.
     values : RowValues
         Kernel values of the rows drawn.
     n_candidates : int
         Rows drawn for every choice.
     rng : Generator
-        For the draws.
+        Random generator for the candidates.
     """
 
     def __init__(
@@ -223,7 +225,7 @@ class Growth:
         self._factor = np.empty((0, 0))
 
     def run(self, n_basis: int) -> Selection:
-        """Grow up to so many basis vectors."""
+        """Add up to ``n_basis`` basis vectors."""
         path: list[Stage] = []
         while len(path) < n_basis:
             if not self._append_any():
@@ -232,7 +234,7 @@ class Growth:
         return Selection(path[-1], path, "converged", 0, n_basis)
 
     def _append_any(self) -> bool:
-        """Add the best of one draw, or of another if all of it depend on the basis."""
+        """Add the best of a random sample; sample again if all of it depends on the basis."""
         outside = np.delete(np.arange(len(self.values.data.diag)), self.machine.columns.rows)
         if len(outside) <= self.n_candidates:
             return self._append_best(outside)
@@ -258,7 +260,7 @@ class Growth:
         return any(self._append(int(drawn[at]), halves[:, at]) for at in ranked)
 
     def _append(self, row: int, half: FloatArray) -> bool:
-        """Add a basis vector, unless its own digits say that it depends on the others."""
+        """Add a basis vector, unless its exact kernel values show that it depends on the others."""
         column = self.values.data.column(row)
         left = column[row] - half @ half
         if left <= self._threshold * column[row]:
@@ -281,7 +283,7 @@ def score_candidates(
     machine: Machine, values: NDArray[np.float32], among: FloatArray, diag: FloatArray, *,
     scale: float, workers: Workers,
 ) -> FloatArray:  # fmt: skip
-    """How much J falls if a candidate joins the basis and its coefficient alone is optimised.
+    """Return the decrease of J if a candidate is added and only its coefficient is optimised.
 
     Parameters
     ----------
@@ -301,7 +303,7 @@ def score_candidates(
     Returns
     -------
     falls : ndarray of shape (n_candidates,)
-        Of J.
+        Decrease of J for each candidate.
     """
     unit = float(machine.cost.max())
     root = np.sqrt(machine.cost / unit)
@@ -324,7 +326,9 @@ def score_candidates(
 def _minimise(
     K: NDArray[np.float32], errors: NDArray[np.float32], level: FloatArray, rise: FloatArray
 ) -> FloatArray:
-    """Fall of ``rise t^2 + 2 level t + sum max(0, errors - t k)^2`` to its minimum, for all rows k.
+    """Return, for each row k of K, the decrease from t = 0 to the minimum over t of
+
+    ``rise t^2 + 2 level t + sum max(0, errors - t k)^2``.
 
     Newton's method on all rows at once. The slope grows with t, so that every look at it bounds the
     minimum from one side; a step beyond the bounds is replaced by one to their middle.

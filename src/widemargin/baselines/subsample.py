@@ -1,4 +1,4 @@
-"""LIBSVM on a part of the rows."""
+"""LIBSVM trained on a random sample of the rows."""
 
 from collections.abc import Callable
 from typing import Any, Self
@@ -17,7 +17,7 @@ from widemargin.validation import draw_seed, validate_problem, validate_queries
 
 
 class SubsampleSVC(ClassifierMixin, BaseEstimator):
-    """Kernel SVM by LIBSVM on a random part of the training rows.
+    """Kernel SVM trained by LIBSVM on a random sample of the training rows.
 
     The part is stratified: every class has its share of the rows, and at least one. Weights of rows
     are not taken: a row that is drawn or not cannot stand for several.
@@ -92,7 +92,7 @@ class SubsampleSVC(ClassifierMixin, BaseEstimator):
 
     @all_or_nothing
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit the classifier.
+        """Fit the SVM model according to the given training data.
 
         Parameters
         ----------
@@ -123,7 +123,7 @@ class SubsampleSVC(ClassifierMixin, BaseEstimator):
         return self
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Scores as those of :class:`sklearn.svm.SVC`.
+        """Compute the decision values, as :class:`sklearn.svm.SVC` does.
 
         Parameters
         ----------
@@ -139,7 +139,7 @@ class SubsampleSVC(ClassifierMixin, BaseEstimator):
         return np.asarray(self.svc_.decision_function(self._convert(validate_queries(self, X))))
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Most likely class of every row.
+        """Predict the class of every row.
 
         Parameters
         ----------
@@ -155,11 +155,11 @@ class SubsampleSVC(ClassifierMixin, BaseEstimator):
         return np.asarray(self.svc_.predict(self._convert(validate_queries(self, X))))
 
     def _convert(self, X: Any) -> Any:
-        """Rows in the form of the training data, with the indices that LIBSVM takes."""
+        """Return rows in the format of the training data, with indices that LIBSVM accepts."""
         if not self._is_sparse:
             return X.toarray() if sparse.issparse(X) else X
         X = sparse.csr_matrix(X)
-        # This constructor chooses the narrowest indices that fit.
+        # This constructor chooses the smallest index type that fits.
         return sparse.csr_matrix((X.data, X.indices, X.indptr), shape=X.shape)
 
     def _check_params(self) -> None:
@@ -173,7 +173,7 @@ class SubsampleSVC(ClassifierMixin, BaseEstimator):
 
 
 def draw_stratified(labels: NDArray[np.intp], n_drawn: int, seed: int) -> Index:
-    """Rows drawn from every class in proportion, at least one; sorted.
+    """Draw rows from every class in proportion to its size, at least one; sorted.
 
     Shares that are not whole are rounded down, and the rows left go to those with most cut off.
     With classes of less than one row there are more than ``n_drawn``.

@@ -21,9 +21,9 @@ from widemargin.files.kernel_schema import (
     storable_labels,
 )
 from widemargin.kernels import Kernel, Precomputed
-from widemargin.projected.classifier_base import STOP_REASONS
 from widemargin.projected.path import BasisPath
-from widemargin.projected.projected_svc import PathPoint, ProjectedSVC
+from widemargin.projected.projected_svc import ProjectedSVC
+from widemargin.projected.selection import STOP_REASONS, PathPoint
 
 
 def export_projected(model: ProjectedSVC) -> State:

@@ -1,4 +1,4 @@
-"""Kernel values between all rows and a basis that changes, held or computed when asked for."""
+"""Kernel values between all rows and the basis vectors, held in memory or computed when needed."""
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
@@ -17,33 +17,33 @@ FloatArray = NDArray[np.float64]
 
 ALONE, EVERY = Workers(1, None), slice(None)
 
-#: Feature values of the data up to which columns of basis vectors are computed in float64.
+#: Number of feature values in the data up to which kernel values of the basis are exact float64.
 EXACT_COLUMNS = 2**22
 #: Bytes of a kernel value of the basis.
 VALUE_BYTES = 8
-#: Kernel values that are copied at a time.
+#: Number of kernel values that are copied at a time.
 COPIED_VALUES = 2**17
-#: Kernel values that are computed between two looks at the clock: some hundredths of a second.
+#: Number of kernel values between two checks of the deadline: some hundredths of a second.
 PIECE_VALUES = 2**22
 
 
 class KernelRows:
-    """All rows, ready for kernel values.
+    """The training rows, prepared for computing kernel values.
 
     Parameters
     ----------
     kernel : Kernel
         The kernel.
     X : ndarray or csr_matrix of shape (n, n_features)
-        All rows.
+        The training rows.
     workers : Workers
         Threads.
 
     Attributes
     ----------
     deadline : float or None
-        When long work on these rows has to end, by `time.perf_counter`: it looks at the clock between
-        its pieces and raises `OutOfTimeError`. None at first.
+        Time, by `time.perf_counter`, after which long computations on these rows raise
+        `OutOfTimeError`; they check it between pieces of work. None at first.
     """
 
     def __init__(self, kernel: Kernel, X: Any, workers: Workers) -> None:
@@ -60,11 +60,11 @@ class KernelRows:
 
     @property
     def copy_bytes(self) -> int:
-        """What `hold_copy` takes."""
+        """Bytes of the copy that `hold_copy` makes."""
         return VALUE_BYTES * self.X.shape[0] * self.X.shape[1] if self.is_exact else 0
 
     def hold_copy(self) -> None:
-        """Hold the rows in the form from which exact columns are computed at once."""
+        """Keep a copy of the rows from which `column` computes exact values fastest."""
         if self.is_exact:
             self._exact = self.kernel.exact_columns(self.X)
 
@@ -78,11 +78,11 @@ class KernelRows:
 
     @cached_property
     def diag(self) -> FloatArray:
-        """Kernel of every row with itself."""
+        """Kernel value of every row with itself."""
         return self.kernel.diag(self.points)
 
     def column(self, row: int) -> FloatArray:
-        """Kernel between all rows and one of them."""
+        """Return the kernel values between all rows and one of them."""
         if self._exact is not None:
             return self._exact(row)
         step = max(1, COPIED_VALUES // self.X.shape[1]) if self.is_exact else PIECE_VALUES
@@ -94,7 +94,7 @@ class KernelRows:
         return out
 
     def values(self, rows: Index, columns: Index, workers: Workers) -> FloatArray:
-        """Kernel between rows and columns, as exact as that of `column`."""
+        """Return kernel values between two sets of rows, as exact as those of `column`."""
         if self.is_exact:
             return self.kernel.exact(self.X[rows], self.X[columns])
         return np.asarray(self.block(columns, workers, rows), np.float64)
@@ -102,7 +102,7 @@ class KernelRows:
     def between(
         self, kernel: Kernel, rows: Index | slice, vectors: FloatArray, workers: Workers
     ) -> FloatArray:
-        """A kernel on points like these, between rows and vectors that need not be rows."""
+        """Return values of a kernel between rows and vectors that need not be rows."""
         if self.is_exact:
             return kernel.exact(self.X[rows], vectors)
         others = self.kernel.prepare(vectors, like=self.points)
@@ -112,7 +112,7 @@ class KernelRows:
         return out.astype(np.float64)
 
     def block(self, columns: Index, workers: Workers, rows: Index | None = None) -> Any:
-        """Kernel between rows (all if not given) and columns, in float32."""
+        """Return kernel values in float32 between rows (default: all) and the rows ``columns``."""
         rows = np.arange(len(self)) if rows is None else rows
         out = np.empty((len(rows), len(columns)), np.float32)
         self.kernel.block(self.points, rows, self.points, columns, out, workers)
@@ -120,22 +120,22 @@ class KernelRows:
 
 
 class Columns:
-    """Kernel values between all rows and the basis vectors, and the penalty matrix of these.
+    """Kernel values between all rows and the basis vectors, and the penalty matrix.
 
-    Of each column its mean is subtracted: the bias makes up for it, and what is left has digits to
-    spare. Values are held, or computed whenever they are asked for.
+    Each column is centred: its mean over all rows is subtracted, and the intercept makes up for it.
+    The values are held in memory, or computed each time they are needed.
 
     Parameters
     ----------
     data : KernelRows
         The rows.
     is_ridge : bool, default=False
-        Whether w and b are penalised by their squares and not by ``w' K_B w``, as in RSVM. Means are
-        then left where they are.
+        Whether the penalty is ``w'w + b^2``, as in RSVM, and not ``w' K_B w``. The columns are then
+        not centred.
     n_expected : int, default=8
-        Basis vectors to make room for.
+        Number of basis vectors to allocate memory for.
     is_held : bool, default=True
-        Whether to hold the values.
+        Whether to hold the values in memory.
     """
 
     def __init__(
@@ -151,21 +151,21 @@ class Columns:
         self.rows: list[int] = []
         self._means: list[float] = []
         self._held = np.empty((len(data), n_expected), order="F") if is_held else None
-        # The penalty matrix, and the root of its part for the basis.
+        # The penalty matrix, and the Cholesky factor of K_B.
         self._penalty: FloatArray | None = None
         self._root: FloatArray | None = None
-        # Where the basis vectors are, if they are not rows.
+        # The basis vectors, once they have moved.
         self._moved: FloatArray | None = None
 
     @property
     def means(self) -> FloatArray:
-        """What was subtracted from each column; zero where the bias is penalised."""
+        """Mean that was subtracted from each column; zero with ``is_ridge``."""
         return np.array(self._means)
 
     def values(
         self, rows: Index | slice, places: Index | slice = EVERY, workers: Workers = ALONE
     ) -> FloatArray:
-        """Kernel between some rows and the basis, or some places in it, less the means."""
+        """Return centred kernel values between rows and the basis, or some places in it."""
         if self._held is not None:
             held = self._held[:, : len(self.rows)]
             if isinstance(rows, slice) or isinstance(places, slice):
@@ -184,9 +184,9 @@ class Columns:
         return as_dense(self.data.X[self.rows]) if self._moved is None else self._moved
 
     def move(self, vectors: FloatArray) -> None:
-        """Let the basis be these vectors from now on, as many as it has and whether rows or not.
+        """Replace all basis vectors by as many others, which need not be rows.
 
-        None can be added, exchanged or removed afterwards.
+        Afterwards no vector can be added, exchanged or removed.
         """
         data, size = self.data, len(self.rows)
         self._moved = vectors
@@ -204,29 +204,29 @@ class Columns:
         self._penalty[1:, 1:] = data.kernel.exact(vectors, vectors)
 
     def slopes(self, slope: Kernel, rows: Index) -> FloatArray:
-        """A kernel on points like these, between some rows and the basis, as it is."""
+        """Return values of the kernel ``slope`` between rows and the basis, not centred."""
         workers = self.data.workers
         if slope == self.data.kernel:
             return self.values(rows, EVERY, workers) + self.means
         return self.data.between(slope, rows, self.basis_vectors(), workers)
 
     def split(self, n_rows: int) -> Iterator[slice]:
-        """Parts of so many rows for which to ask at a time.
+        """Yield slices of ``n_rows`` rows whose kernel values are computed together.
 
-        They take about as much memory as a matrix among the basis, or else little.
+        Their values take about as much memory as the penalty matrix, or little if that is small.
         """
         size = len(self.rows) + 1
         step = max(size, COPIED_VALUES // size)
         return (slice(start, start + step) for start in range(0, n_rows, step))
 
     def column(self, at: int) -> FloatArray:
-        """Kernel between all rows and one basis vector, less the mean."""
+        """Return centred kernel values between all rows and one basis vector."""
         if self._held is not None:
             return self._held[:, at].copy()
         return self.data.column(self.rows[at]) - self._means[at]
 
     def multiply(self, coef: FloatArray) -> FloatArray:
-        """Values of all rows times coefficients of the basis."""
+        """Return the centred kernel values of all rows times the coefficients."""
         n = len(self.data)
         if self._held is not None:
             return np.asarray(self._held[:, : len(self.rows)] @ coef)
@@ -237,17 +237,17 @@ class Columns:
         return out
 
     def kernel_at(self, rows: Index | list[int]) -> FloatArray:
-        """Kernel between some rows and the basis, as it is."""
+        """Return kernel values between rows and the basis, not centred."""
         return self.values(np.asarray(rows, np.intp)) + self.means
 
     @property
     def noise(self) -> float:
-        """Relative rounding error of kernel values, beyond that of float64."""
+        """Relative rounding error of kernel values in excess of float64."""
         return 0.0 if self.data.is_exact else float(np.finfo(np.float32).eps)
 
     @property
     def penalty(self) -> FloatArray:
-        """Penalty matrix of bias and coefficients."""
+        """Penalty matrix of intercept and coefficients: K_B bordered by zeros, or the identity."""
         if self._penalty is None:
             size = len(self.rows) + 1
             self._penalty = np.eye(size) if self.is_ridge else np.zeros((size, size))
@@ -257,9 +257,11 @@ class Columns:
         return self._penalty
 
     def distance(self, row: int, column: FloatArray, leaving: int | None = None) -> float:
-        """Squared distance of a row from the span of the basis in kernel space (Eq. 48).
+        """Return the squared distance of a row from the span of the basis in feature space.
 
-        ``leaving`` is the place of a basis vector that does not count.
+        This is ``k(x, x) - k_B' inv(K_B) k_B``, the difference of both sides of PSVM Eq. 48 with K_B
+        in place of H: both are positive for the same rows. ``leaving`` is the place of a basis vector
+        to leave out.
         """
         rows, root = np.array(self.rows, np.intp), self._root
         if leaving is not None:
@@ -271,7 +273,7 @@ class Columns:
         return float(column[row] - np.vdot(half, half))
 
     def restore(self, rows: list[int]) -> None:
-        """Go back to an earlier basis."""
+        """Return to an earlier basis."""
         self.rows, self._means = [], []
         self._penalty = self._root = None
         for row in rows:
@@ -298,7 +300,7 @@ class Columns:
             self._root = root
 
     def replace(self, at: int, row: int, column: FloatArray) -> None:
-        """Put another basis vector in the place of one."""
+        """Replace the basis vector at a place by a row."""
         self._means[at] = 0.0 if self.is_ridge else float(column.mean())
         if self._held is not None:
             self._held[:, at] = column - self._means[at]
@@ -306,7 +308,7 @@ class Columns:
         self._penalty = self._root = None
 
     def remove(self, at: int) -> None:
-        """Take a basis vector away."""
+        """Remove the basis vector at a place."""
         size = len(self.rows)
         if self._held is not None:
             self._held[:, at : size - 1] = self._held[:, at + 1 : size]
@@ -315,19 +317,19 @@ class Columns:
 
 
 def find_root(K: FloatArray) -> FloatArray:
-    """Lower triangle L with ``L L' = K``, where K comes of the kernel matrix of the basis."""
+    """Return the Cholesky factor L with ``L L' = K``, for a matrix K made of kernel values."""
     try:
         return np.asarray(np.linalg.cholesky(K), np.float64)
     except np.linalg.LinAlgError as error:
         raise ValueError(
-            f"kernel: its matrix among the basis vectors is not positive definite (size {len(K)}); "
+            f"kernel: the matrix of the basis vectors is not positive definite (size {len(K)}); "
             "k(x, y) must be symmetric and positive semidefinite: check the formula of a callable, "
             "scale the features, or use another kernel"
         ) from error
 
 
 def border(matrix: FloatArray, line: FloatArray, corner: float) -> FloatArray:
-    """The matrix with another row and column, both the same."""
+    """Return a symmetric matrix extended by one row and column."""
     size = len(matrix)
     out = np.empty((size + 1, size + 1))
     out[:size, :size] = matrix
@@ -337,6 +339,6 @@ def border(matrix: FloatArray, line: FloatArray, corner: float) -> FloatArray:
 
 
 def solve_lower(factor: FloatArray, right: FloatArray, *, transposed: bool = False) -> FloatArray:
-    """Solution X of ``L X = right``, or of ``L' X = right``, for a lower triangle L."""
-    # For BLAS, which counts along columns: X' L' = right', or X' L = right'.
+    """Solve ``L X = right``, or ``L' X = right``, for a lower triangle L."""
+    # BLAS expects column order, so it solves the transposed system X' L' = right' or X' L = right'.
     return np.asarray(dtrsm(1.0, factor.T, right.T, side=1, trans_a=transposed).T)

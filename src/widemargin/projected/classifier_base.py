@@ -1,4 +1,4 @@
-"""What the classifiers on a few basis vectors share."""
+"""Base class of the classifiers with basis vectors: `ProjectedSVC`, `RSVC` and `SpSVC`."""
 
 import warnings
 from abc import abstractmethod
@@ -19,19 +19,16 @@ from widemargin.parallel import Workers
 from widemargin.problem import Problem, Subproblem, split_binary, split_one_vs_rest
 from widemargin.projected.basis import KernelRows
 from widemargin.projected.path import join_stages
-from widemargin.projected.search import Selection
+from widemargin.projected.selection import Selection, worst_reason
 from widemargin.validation import (
     check_kernel_range,
     check_nonnegative,
     resolve_kernel,
 )
 
-#: From best to worst; a fit of several problems reports the worst.
-STOP_REASONS = ("converged", "separated", "rank", "max_iter", "max_time")
-
 
 class BasisClassifier(RestClassifier):
-    """Base of the classifiers whose decisions are kernel expansions on a few basis vectors."""
+    """Base class of classifiers whose decision functions are kernel expansions on basis vectors."""
 
     kernel: str | Kernel | Callable[[Any, Any], Any]
     gamma: float | str
@@ -54,21 +51,22 @@ class BasisClassifier(RestClassifier):
         return tags
 
     def _read_rows(self, problem: Problem, kernel: Kernel, workers: Workers) -> KernelRows:
-        """The training rows, ready for kernel values that can be worked with."""
+        """Return the training rows prepared for kernel values, and check the range of these."""
         rows = KernelRows(kernel, problem.X, workers)
         check_kernel_range(kernel, rows.diag)
         return rows
 
     @abstractmethod
     def _select(self, problem: Problem, kernel: Kernel) -> list[Selection]:
-        """Bases of the binary problems: one for each, or one for all."""
+        """Choose the basis of each binary problem, or one for all of them."""
 
     def _check_params(self) -> None:
         super()._check_params()
         parse_bytes(self.memory)
         if is_precomputed(self.kernel):
             raise ValueError(
-                "kernel: basis vectors need a kernel that can be computed, not 'precomputed'"
+                "kernel: basis vectors need a kernel that can be computed, not 'precomputed'; "
+                "give the name of a kernel, a callable or a Kernel"
             )
 
     def _check_features(self, X: Any) -> None:
@@ -84,11 +82,11 @@ class BasisClassifier(RestClassifier):
         self.n_basis_ = one_or_all([len(s.rows) for s in stages for _ in s.intercept])
         self.n_support_ = one_or_all([int(n) for stage in stages for n in stage.n_support])
         self.objective_ = one_or_all([float(value) for value in joined.objective])
-        self.stop_reason_ = max((s.stop_reason for s in selections), key=STOP_REASONS.index)
+        self.stop_reason_ = worst_reason(s.stop_reason for s in selections)
         self.restore_model()
 
     def restore_model(self) -> None:
-        """Make the predictor from the fitted attributes; called after setting them by hand."""
+        """Build the predictor from the fitted attributes."""
         self._model = Expansion(
             self.kernel_,
             self.basis_vectors_,
@@ -98,7 +96,7 @@ class BasisClassifier(RestClassifier):
         )
 
     def _advice(self) -> str | None:
-        """What to tell the user about why the fit ended, if anything."""
+        """Return the text of a warning about the stop reason, or None."""
         return None
 
     def _warn_unless_converged(self) -> None:
@@ -108,22 +106,22 @@ class BasisClassifier(RestClassifier):
 
 
 def count_changes(selections: list[Selection]) -> int:
-    """Vectors added to a basis, exchanges and moves, of the problem with most."""
+    """Return the value of ``n_iter_``: vectors added, exchanges and steps, of the largest problem."""
     return max(len(s.path) + s.n_exchanges for s in selections)
 
 
 def is_count_or_share(value: Any) -> bool:
-    """Whether a value is a positive whole number, or a share between 0 and 1."""
+    """Whether a value is a positive integer, or a share between 0 and 1."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return False
     return int(value) > 0 if isinstance(value, Integral) else 0 < float(value) < 1
 
 
 def count_rows(value: Any, n: int) -> int:
-    """A number of rows, given as such or as a share of n."""
+    """Return a number of rows that is given as an integer or as a share of n."""
     return int(value) if isinstance(value, Integral) else max(1, round(float(value) * n))
 
 
 def split_classes(problem: Problem) -> list[Subproblem]:
-    """The binary problems: one for two classes, one for each of more against the rest."""
+    """Return the binary problem of two classes, or the one-vs-rest problems of more."""
     return split_binary(problem) if len(problem.classes) == 2 else split_one_vs_rest(problem)

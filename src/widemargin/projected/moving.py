@@ -1,9 +1,10 @@
-"""Basis vectors that move: not training rows any more, but points where J is lower.
+"""Optimisation of the positions of basis vectors, beyond PSVM.
 
-PSVM chooses among the training rows. A vector that may be any point does the work of several: the
-idea is that of Wu, Schoelkopf and Bakir, "A direct method for building sparse kernel learning
-algorithms" (2006). Here J is minimised over the vectors alone (L-BFGS): for each position the machines
-are at their optimum, so the derivative of J is that of its kernel values, with everything else held.
+PSVM chooses basis vectors among the training rows. A vector that may be any point can replace several
+rows, as in M. Wu, B. Schoelkopf, G. Bakir, "A direct method for building sparse kernel learning
+algorithms" (2006). This module minimises J over the positions by L-BFGS. For each position the
+machines are at their optimum, so the derivative of J by the positions is the partial derivative with
+fixed coefficients.
 """
 
 from collections.abc import Callable
@@ -18,18 +19,19 @@ from widemargin.kernels import RBF, Kernel, Linear, Poly
 from widemargin.projected.basis import Columns, FloatArray
 from widemargin.projected.machine import Machine
 
-#: Share of the tolerance that a step must lower J by. A single small step does not mean that there is
-#: nowhere to go: the search begins anew where it ended, as long as that lowers J by the tolerance.
+#: L-BFGS stops at a step that lowers J by less than this share of the tolerance. One small step does
+#: not mean that J is at its minimum: L-BFGS starts again from there, until a run lowers J by less than
+#: the tolerance.
 STEP_SHARE = 0.01
 
 
 def can_move(kernel: Kernel) -> bool:
-    """Whether basis vectors can move: the kernel is a smooth function of scalar products."""
+    """Whether vectors can move: the kernel must be a smooth function of scalar products."""
     return isinstance(kernel, RBF | Linear) or (isinstance(kernel, Poly) and kernel.degree > 0)
 
 
 def slope_of(kernel: Kernel) -> tuple[Kernel, float]:
-    """The derivative of a kernel by the scalar product ``x'z``: another kernel times a number."""
+    """Return the derivative of a kernel by the scalar product ``x'z``, as a kernel and a factor."""
     if isinstance(kernel, RBF):
         return kernel, 2.0 * kernel.gamma
     if isinstance(kernel, Poly):
@@ -40,14 +42,14 @@ def slope_of(kernel: Kernel) -> tuple[Kernel, float]:
 
 @dataclass(frozen=True)
 class Moved:
-    """Where basis vectors have moved.
+    """Result of `move_basis`.
 
     Attributes
     ----------
     vectors : ndarray of shape (n_basis, n_features)
         The basis vectors.
     n_steps : int
-        Steps made.
+        Number of L-BFGS steps.
     stop_reason : str
         ``"converged"``, ``"max_iter"`` or ``"max_time"``.
     """
@@ -66,23 +68,26 @@ def move_basis(
     show: Callable[[FloatArray], object] | None = None,
     keep: Callable[[FloatArray], object] | None = None,
 ) -> Moved:
-    """Move the basis vectors of some machines to where the sum of their J is lowest nearby.
+    """Move the basis vectors of some machines to a local minimum of the sum of their J.
+
+    Minimises J over the positions without constraints. Returns a `Moved`. Stops when a run of L-BFGS
+    lowers J by less than ``tol``, after ``max_steps`` steps, or at the deadline of the rows.
 
     Parameters
     ----------
     columns : Columns
-        The basis, which moves.
+        The basis; it changes.
     machines : list of Machine
-        The machines on it, which end at their optimum for the vectors returned, unless the deadline
-        of the rows has passed.
+        The machines on it. In the end they are at their optimum for the vectors returned, unless the
+        deadline of the rows has passed.
     tol : float
-        Least share by which J must fall for the search to go on.
+        Relative decrease of J below which the search stops.
     max_steps : int
-        Most steps.
+        Maximum number of steps.
     show : callable, optional
-        Called with the vectors after every step.
+        Called with the best vectors so far after every step.
     keep : callable, optional
-        Called with the vectors when they are the best so far and the machines at their optimum.
+        Called with the vectors whenever they are the best so far, with the machines at their optimum.
     """
     start = columns.basis_vectors()
     best, best_value = start, sum(machine.solution.objective for machine in machines)
@@ -131,15 +136,16 @@ def _put(vectors: FloatArray, columns: Columns, machines: list[Machine]) -> None
 
 
 def _gradient(vectors: FloatArray, columns: Columns, machines: list[Machine]) -> FloatArray:
-    """Derivative of the sum of the objectives by the vectors, by all their kernel values.
+    """Return the derivative of the sum of the objectives by the vectors.
 
-    A kernel k(x, z) with the slope s has the derivative ``s x`` by z, a radial one ``s (x - z)``.
+    With s the derivative of the kernel by the scalar product, k(x, z) has the derivative ``s x`` by z;
+    the rbf kernel has ``s (x - z)``.
     """
     kernel = columns.data.kernel
     slope, factor = slope_of(kernel)
     W = np.array([machine.solution.u[1:] for machine in machines])
     pulls = np.array([-2.0 * m.cost * m.y * np.maximum(m.solution.errors, 0.0) for m in machines])
-    # Among the vectors each pair meets twice.
+    # The penalty contains each pair of vectors twice.
     inner = 2.0 * factor * (W.T @ W) * slope.exact(vectors, vectors)
     gradient, weights = inner @ vectors, inner.sum(axis=1)
     used = np.flatnonzero(pulls.any(axis=0))

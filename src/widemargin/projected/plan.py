@@ -1,4 +1,4 @@
-"""What the search for a basis can afford: memory, and candidates in the time there is."""
+"""Division of the memory, and number of candidates that time and memory permit."""
 
 from dataclasses import replace
 from time import perf_counter
@@ -7,55 +7,55 @@ import numpy as np
 
 from widemargin.deadline import seconds_left
 from widemargin.projected.basis import VALUE_BYTES, KernelRows
-from widemargin.projected.scores import ROW_PIECES, TILE_COLUMNS, TILE_ROWS
-from widemargin.projected.search import Search
+from widemargin.projected.candidates import ROW_PIECES, TILE_COLUMNS, TILE_ROWS
+from widemargin.projected.selection import Search
 
-#: Numbers for each row, beside kernel values: of the problem and the columns, and of each machine.
+#: Numbers held for each row beside kernel values: by the problem and columns, and by each machine.
 ROW_NUMBERS, MACHINE_NUMBERS = 12, 10
-#: Matrices of a number for each candidate and basis vector at a time, beside one for each machine.
+#: Matrices of shape (candidates, basis vectors) held at a time, beside one for each machine.
 SCORE_MATRICES = 2
-#: Bytes that need not be asked for: small fits work with any amount.
+#: Bytes that are not counted, so that small fits work with any limit.
 UNCOUNTED_BYTES = 16 * 10**6
-#: Share of the time that scoring candidates may take while a basis grows.
+#: Share of the time in which candidates may be scored while the basis grows.
 SCORING_SHARE = 0.5
-#: Kernel values that a candidate costs for each row, as passes over all rows: at first and for each
-#: basis vector, if its values are held and if they are not.
+#: Cost of a candidate in kernel values for each row: once, and for each basis vector; if the kernel
+#: values of candidates are held, and if they are computed each time.
 HELD_PASSES, COMPUTED_PASSES = (1.0, 0.3), (2.0, 2.0)
-#: Fewest candidates, however little time there is.
+#: Minimum number of candidates.
 MIN_CANDIDATES = 8
-#: Rows and columns of the kernel values whose computation is timed.
+#: Rows and columns of the block of kernel values whose computation is timed.
 TIMED_ROWS, TIMED_COLUMNS = 4096, 16
 
 
 def plan_memory(
-    data: KernelRows, search: Search, n_machines: int, n_questions: int
+    data: KernelRows, search: Search, n_machines: int, n_subproblems: int
 ) -> tuple[bool, Search]:
-    """Divide the memory: what is held, and how many candidates there may be.
+    """Decide which kernel values are held, and how many candidates there may be.
 
     Parameters
     ----------
     data : KernelRows
-        The rows; told to hold a copy if there is room.
+        The training rows; they hold a copy afterwards if there is enough memory.
     search : Search
-        Whose ``max_bytes`` are for everything.
+        Options, with ``max_bytes`` for everything.
     n_machines : int
-        Machines that share a basis.
-    n_questions : int
-        Binary problems in the fit.
+        Number of machines that share a basis.
+    n_subproblems : int
+        Number of binary problems in the fit.
 
     Returns
     -------
     is_held : bool
-        Whether kernel values of the basis can be held.
+        Whether the kernel values of the basis can be held.
     search : Search
-        The search with what is left for kernel values of candidates, and with fewer candidates if
+        The options, with ``max_bytes`` for kernel values of candidates, and with fewer candidates if
         the scores of all would not fit.
     """
     n, n_basis = len(data), min(search.n_basis, len(data))
-    numbers = ROW_NUMBERS + MACHINE_NUMBERS * n_machines + n_questions
+    numbers = ROW_NUMBERS + MACHINE_NUMBERS * n_machines + n_subproblems
     fixed = data.points.nbytes + VALUE_BYTES * n * numbers
     per_score = VALUE_BYTES * (n_basis + 2) * (n_machines + SCORE_MATRICES)
-    # Each thread has a tile of kernel values and one of their squares; pieces of rows, sums each.
+    # Each thread has a tile of kernel values and one of their squares; each piece of rows has sums.
     per_tile = VALUE_BYTES * data.workers.n_threads * min(n, TILE_ROWS)
     per_tile += VALUE_BYTES * (n_basis + 2) * min(ROW_PIECES, n // TILE_ROWS + 1)
     least = fixed + MIN_CANDIDATES * (per_score + per_tile) - UNCOUNTED_BYTES
@@ -71,7 +71,7 @@ def plan_memory(
     column_bytes = VALUE_BYTES * n * n_basis
     is_held = 2 * column_bytes <= room
     room -= column_bytes if is_held else 0
-    # Scores take half of what is left at most, kernel values of candidates the rest.
+    # Scores take at most half of the remaining memory, kernel values of candidates the rest.
     half = (room + UNCOUNTED_BYTES) // 2
     most = max(
         MIN_CANDIDATES,
@@ -85,7 +85,7 @@ def plan_memory(
 
 
 def plan_time(data: KernelRows, search: Search, n_searches: int) -> Search:
-    """Fewer candidates, if scoring all of them would take more than the time there is."""
+    """Return the options with fewer candidates, if there is no time to score all of them."""
     if search.deadline is None:
         return search
     n = len(data)
@@ -99,16 +99,16 @@ def plan_time(data: KernelRows, search: Search, n_searches: int) -> Search:
 
 
 def limit_candidates(search: Search, n_rows: int, most: int) -> Search:
-    """The search with at most so many candidates."""
+    """Return the options with at most ``most`` candidates."""
     wanted = n_rows if search.n_candidates is None else search.n_candidates
     return search if wanted <= most else replace(search, n_candidates=most)
 
 
 def _time_value(data: KernelRows) -> float:
-    """Seconds that a kernel value takes, with all threads."""
+    """Measure the seconds for one kernel value, with all threads."""
     rows = np.arange(min(len(data), TIMED_ROWS))
     columns = rows[:TIMED_COLUMNS]
-    # The first call may have to load code.
+    # The first call may have to load compiled code.
     data.block(columns, data.workers, rows)
     began = perf_counter()
     data.block(columns, data.workers, rows)

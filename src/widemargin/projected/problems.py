@@ -1,4 +1,4 @@
-"""The bases of all binary problems of a fit, chosen one after another."""
+"""Choice of the bases of all binary problems of a fit, one after another."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +13,8 @@ from widemargin.problem import Problem, Subproblem
 from widemargin.projected.basis import Columns, KernelRows
 from widemargin.projected.machine import Machine
 from widemargin.projected.plan import plan_memory, plan_time
-from widemargin.projected.search import Search, Selection, Selector, draw_candidates
+from widemargin.projected.search import Selector, draw_candidates
+from widemargin.projected.selection import Search, Selection
 from widemargin.projected.stages import describe_constant
 
 #: Called with the number of a basis, the name of the stage and the present `Stage`.
@@ -29,34 +30,34 @@ def choose_bases(
     rng: np.random.Generator,
     listen: Listener | None,
 ) -> list[Selection]:
-    """Choose the basis of every group of binary problems, which share the time that there is.
+    """Choose the basis of every group of binary problems; the groups share the time.
 
     Parameters
     ----------
     problem : Problem
         The training data.
     rows : KernelRows
-        Its rows.
+        Its rows, prepared for kernel values.
     groups : list of list of Subproblem
-        Problems of all rows; those of a group share a basis.
+        Binary problems on all rows; those of a group share a basis.
     search : Search
-        What to do, with all of the memory and of the time.
+        Options, with the memory and the deadline of the whole fit.
     C : float
         Cost of an error.
     rng : Generator
-        For drawing candidates.
+        Random generator for drawing candidates.
     listen : callable or None
-        Told about every change.
+        Called after every change of a basis.
     """
-    n_questions = sum(len(group) for group in groups)
-    is_held, search = plan_memory(rows, search, len(groups[0]), n_questions)
+    n_subproblems = sum(len(group) for group in groups)
+    is_held, search = plan_memory(rows, search, len(groups[0]), n_subproblems)
     search = plan_time(rows, search, len(groups))
     cost, vote = C * problem.weights, RunningVote(problem)
     first = cache(lambda: draw_candidates(rows, search, rng))
     selections, constants = [], []
     for number, group in enumerate(groups):
         columns = Columns(rows, n_expected=min(search.n_basis, len(rows)), is_held=is_held)
-        machines = [Machine(columns, question.y, cost) for question in group]
+        machines = [Machine(columns, subproblem.y, cost) for subproblem in group]
         constants.append(describe_constant(machines))
         own = replace(search, deadline=share_time(search.deadline, len(groups) - number))
         show = None if listen is None else _number_listener(listen, number)
@@ -66,10 +67,26 @@ def choose_bases(
     in_time = all(selection.stop_reason != "max_time" for selection in selections)
     if in_time or vote.beats_majority():
         return selections
-    # A search cut short may say less than the bias alone, which names the largest class.
+    # A search that was stopped may predict worse than the intercept alone, the most frequent class.
     pairs = zip(selections, constants, strict=True)
     return [replace(selection, final=constant) for selection, constant in pairs]
 
 
 def _number_listener(listen: Listener, number: int) -> Callable[[str, Stage], object]:
     return lambda doing, stage: listen(number, doing, stage)
+
+
+def join_listeners(
+    show: Listener | None, callback: Callable[[Stage], object] | None
+) -> Listener | None:
+    """Return a listener that calls both of the given ones, or None if there is none."""
+    if show is None and callback is None:
+        return None
+
+    def listen(number: int, doing: str, stage: Stage) -> None:
+        if show is not None:
+            show(number, doing, stage)
+        if callback is not None:
+            callback(stage)
+
+    return listen

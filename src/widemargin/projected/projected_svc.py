@@ -1,20 +1,19 @@
-"""Sparse SVMs with a chosen number of basis vectors as a scikit-learn classifier."""
+"""`ProjectedSVC`, the scikit-learn classifier of PSVM."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from widemargin.callbacks import Stage
-from widemargin.deadline import is_late, share_time, start_deadline
-from widemargin.kernels import Index, Kernel
+from widemargin.deadline import share_time, start_deadline
+from widemargin.kernels import Kernel
 from widemargin.memory import parse_bytes
 from widemargin.parallel import open_workers
-from widemargin.problem import Problem, take_rows
+from widemargin.problem import Problem
 from widemargin.progress import show_bases
 from widemargin.projected.classifier_base import (
     BasisClassifier,
@@ -24,9 +23,18 @@ from widemargin.projected.classifier_base import (
     split_classes,
 )
 from widemargin.projected.moving import can_move
-from widemargin.projected.path import BasisPath, join_stages
-from widemargin.projected.problems import Listener, choose_bases
-from widemargin.projected.search import Search, Selection
+from widemargin.projected.path import join_stages, make_path
+from widemargin.projected.problems import choose_bases, join_listeners
+from widemargin.projected.selection import PathPoint, Search, Selection
+from widemargin.projected.size_search import (
+    AUTO_SIZE,
+    MOVED_SIZES,
+    SizedDecisions,
+    count_affordable,
+    explain_basis,
+    find_size,
+    fit_each_size,
+)
 from widemargin.validation import (
     check_flag,
     check_integer,
@@ -35,96 +43,71 @@ from widemargin.validation import (
     draw_seed,
 )
 
-#: With ``n_basis="auto"``: the largest size looked at.
-AUTO_SIZE = 100
-#: Sizes looked at of bases that move.
-MOVED_SIZES = 2 ** np.arange(7)
-#: The rows are divided into so many folds, which are held out in turn until so many rows were.
-AUTO_FOLDS, AUTO_ROWS = 5, 2000
-#: Bytes of a number in an exported model.
-NUMBER_BYTES = 4
-
-
-@dataclass(frozen=True)
-class PathPoint:
-    """A model on the way to the full basis.
-
-    Attributes
-    ----------
-    n_basis : int
-        Basis vectors of each binary problem.
-    objective : float
-        J, summed over the problems.
-    accuracy : float
-        Share of rows classified correctly.
-    """
-
-    n_basis: int
-    objective: float
-    accuracy: float
-
 
 class ProjectedSVC(BasisClassifier):
-    """Sparse kernel SVM: a chosen number of basis vectors, for small machines.
+    """Sparse kernel SVM with a chosen number of basis vectors.
 
-    PSVM of Peng, Rafferty and Ferguson (2017). Basis vectors are training rows, added one by one,
-    each the one that lowers the objective ``w' K w + C sum max(0, error)^2`` most, and exchanged
-    afterwards as long as that lowers it. A model with 5 to 20 % of an SVM's support vectors is often
-    as accurate.
+    Minimises ``w' K w + C sum max(0, error)^2`` over coefficients w, an intercept and the basis
+    vectors, where K is the kernel matrix of the basis (PSVM of Peng, Rafferty and Ferguson, 2017).
+    Basis vectors are training rows. The fit adds the row that lowers the objective most, one after
+    another, and then exchanges basis vectors for other rows as long as that lowers the objective.
+    Models with 5 to 20 % of the support vectors of an SVM are often as accurate.
 
     Parameters
     ----------
     n_basis : int, float, str, default=50
-        Basis vectors of each binary problem: a number, a share of the training rows, or an amount
-        such as ``"4 kB"`` for all vectors and coefficients in float32; scalers before it in a pipeline
-        come on top. ``"auto"`` grows bases on
-        most of the rows and takes the smallest, up to 100, whose accuracy on the others differs from
-        that of the best by less than one standard error of their difference; of bases that move 1, 2,
-        4 and so on to 64 vectors are tried. Fewer are used if they
-        separate the training rows, or if no more are independent.
+        Number of basis vectors of each binary problem: a number, a share of the training rows, or an
+        amount of memory such as ``"4 kB"`` for all vectors and coefficients in float32 (without the
+        scalers of a pipeline). ``"auto"`` chooses the number by cross-validation: the smallest, up to
+        100, whose held-out accuracy is within one standard error of the best. With ``move=True`` it
+        compares 1, 2, 4, ... 64 vectors. Fewer vectors are used if they separate the training rows, or
+        if no more rows are linearly independent.
     C : float, default=1.0
         Cost of a squared error; smaller values regularise more.
     kernel : str, callable or Kernel, default="rbf"
-        As for `KernelSVC`, but ``"precomputed"``.
+        Kernel as for `KernelSVC`, except ``"precomputed"``.
     gamma, degree, coef0
         Parameters of the kernel, as for `KernelSVC`.
     refine : bool, default=True
-        Whether to exchange basis vectors once they are chosen (the paper's second stage). If they
-        separate the training rows, they become as few as still do.
+        Whether to exchange basis vectors after the basis has grown (the second stage of PSVM). If the
+        basis separates the training rows, this stage removes vectors as long as it still does.
     move : bool, default=False
-        Whether basis vectors, once chosen, move to where the objective is lower: they are not rows of
-        the training data any more, and a fraction of them does as well. Beyond the paper. For the
-        kernels rbf, poly and linear; vectors of sparse data become dense.
+        Whether to optimise the positions of the basis vectors in the end. They are then no longer
+        training rows, and far fewer of them reach the same accuracy. This goes beyond the paper. It
+        works with the kernels rbf, poly and linear, and makes vectors of sparse data dense.
     candidates : "all", int or float, default="all"
-        Rows that may become basis vectors: all, or a number or share of them drawn by chance, and
-        anew when a tenth of them (of many rows, one in 25) is in the basis. A draw takes less time
-        and ends at a higher objective.
+        Rows that may become basis vectors: all, or a random sample of the given number or share. The
+        sample is drawn again when a tenth of it (1 in 25 if there are many more rows) is in the basis.
+        A sample takes less time and reaches a higher objective.
     shared_basis : bool, default=False
-        With more than two classes: one basis for all instead of one for each class. In a model of
-        the same size every class then has more vectors, and a kernel value serves all.
+        With more than two classes, whether all one-vs-rest problems share one basis. In a model of the
+        same size each class then has more vectors, and predictions compute fewer kernel values.
     class_weight : dict, "balanced" or None, default=None
         Factor on C for each class.
     tol : float, default=1e-3
-        Least share of the objective that an exchange must be worth; a hundredth of it, a step that
-        moves vectors.
+        Relative decrease of the objective below which an exchange is not made. Steps that move vectors
+        stop at a hundredth of it.
     max_iter : int, default=1000
-        Most exchanges, and most steps.
+        Maximum number of exchanges of basis vectors, and, with ``move=True``, maximum number of steps
+        that move them. The limits hold for each binary problem. Vectors added to the basis, and
+        vectors removed from it, do not count.
     max_time : float or None, default=None
-        Seconds after which to stop with the basis reached so far. Problems share them, and finding
-        the size takes half at most. If scoring all candidates would take too long, some are drawn, as
-        many as there is time for. A model that was stopped is at least as accurate on the training
-        rows, by weight, as the largest class: if need be, it predicts that one.
+        Seconds after which the fit stops with the best basis so far. Binary problems share the time,
+        and ``n_basis="auto"`` uses at most half of it. If there is too little time to score all
+        candidates, a sample is drawn. If a stopped model is less accurate on the training rows than
+        the most frequent class, it predicts that class.
     memory : int or str, default="auto"
-        Bound on the memory beyond the data, in bytes or text such as ``"2 GB"``. Kernel values take
-        most: 8 bytes for each row and basis vector, 4 (of few rows 8) for each row and candidate.
-        Those that do not fit are computed again and again; if the scores of all candidates do not
-        fit, some candidates are drawn. About 16 MB are not counted. An error names the least amount.
+        Limit on the memory beside the data, in bytes or as text such as ``"2 GB"``. Kernel values take
+        most of it: 8 bytes for each row and basis vector, 4 (8 for few rows) for each row and
+        candidate. Values that do not fit are computed each time they are needed; if the scores of all
+        candidates do not fit, a sample of candidates is drawn. About 16 MB are not counted. If the
+        limit is too small, an error states the amount that is needed.
     n_jobs : int or None, default=None
-        Threads; None for all cores.
+        Number of threads; None for all cores.
     random_state : int, RandomState or None, default=None
-        Draw of candidates, and of the rows held out by ``n_basis="auto"``.
+        Seed of the samples of candidates and of the folds of ``n_basis="auto"``.
     verbose : int, default=0
-        1 for a progress line, 2 for a line at every change.
+        1 for a progress line, 2 for a line at every change of the basis.
     callback : callable or None, default=None
         Called as ``callback(stage)`` with the present `Stage` after every change of a basis.
 
@@ -133,34 +116,36 @@ class ProjectedSVC(BasisClassifier):
     classes_ : ndarray
         The labels, sorted.
     basis_indices_ : ndarray of shape (n_vectors,)
-        Training rows that are basis vectors of any problem, sorted; with ``move=True`` the row where
-        each of the vectors began, problem by problem.
+        Training rows that are basis vectors of any problem, sorted. With ``move=True``, the training
+        row from which each vector started, problem by problem.
     basis_vectors_ : ndarray or csr_matrix of shape (n_vectors, n_features)
-        These rows, or where the vectors have moved from there.
+        The basis vectors.
     coef_ : ndarray of shape (n_functions, n_vectors)
         ``decision = kernel(X, basis_vectors_) @ coef_.T + intercept_``; zero where a vector is not in
         the basis of a problem.
     intercept_ : ndarray of shape (n_functions,)
-        Constants.
+        Intercepts.
     n_basis_ : int or ndarray of shape (n_functions,)
-        Basis vectors of each problem.
+        Number of basis vectors of each problem.
     objective_ : float or ndarray of shape (n_functions,)
-        The objective of each problem.
+        Objective of each problem.
     n_support_ : int or ndarray of shape (n_functions,)
-        Training rows with an error.
+        Number of training rows with a positive error.
     kernel_ : Kernel
         The kernel, with its parameters.
     n_iter_ : int
-        Changes of the basis, of the problem with most.
+        Number of vectors added to the basis, plus exchanges, plus steps that moved vectors; of the
+        problem with the largest sum. It is at most ``n_basis + max_iter``, and with ``move=True`` at
+        most ``n_basis + 2 max_iter``. Removals of vectors do not count.
     stop_reason_ : str
         ``"converged"``, ``"separated"`` if fewer basis vectors separate the rows, ``"rank"`` if no
-        more are independent, ``"max_iter"`` or ``"max_time"``.
+        further row is linearly independent, ``"max_iter"`` or ``"max_time"``.
     auto_path_ : list of PathPoint
-        With ``n_basis="auto"``: accuracy on the rows held out, at every size.
+        With ``n_basis="auto"``: objective and held-out accuracy at every size.
 
     References
     ----------
-    X. Peng, K. Rafferty, S. Ferguson, "A fast algorithm for sparse support vector machines for
+    J.-X. Peng, K. Rafferty, S. Ferguson, "A fast algorithm for sparse support vector machines for
     mobile computing applications", Neurocomputing 230, 2017.
 
     Examples
@@ -219,7 +204,7 @@ class ProjectedSVC(BasisClassifier):
         self.callback = callback
 
     def staged_decision_function(self, X: Any) -> Iterator[NDArray[np.float64]]:
-        """Decisions with 1, 2, 3, ... basis vectors, as they were chosen, then the final model's.
+        """Compute decision values with 1, 2, 3, ... basis vectors, then those of the final model.
 
         Parameters
         ----------
@@ -229,7 +214,7 @@ class ProjectedSVC(BasisClassifier):
         Yields
         ------
         scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
-            As `decision_function`. The last is that of the final basis.
+            Decision values as of `decision_function`; the last are those of the final model.
         """
         checked = self._check_queries(X)
         memory = parse_bytes(self.memory)
@@ -238,7 +223,7 @@ class ProjectedSVC(BasisClassifier):
         yield self._scores(self._model.decide(checked, max_bytes=memory, n_jobs=self.n_jobs))
 
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
-        """Classes with 1, 2, 3, ... basis vectors, as they were chosen, then the final model's.
+        """Predict classes with 1, 2, 3, ... basis vectors, then with the final model.
 
         Parameters
         ----------
@@ -254,12 +239,12 @@ class ProjectedSVC(BasisClassifier):
             yield self._labels(scores)
 
     def basis_path(self, X: Any, y: Any) -> list[PathPoint]:
-        """Objective and accuracy against the size of the basis, from this one fit.
+        """Return objective and accuracy against the size of the basis.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            Data the model was not fitted to.
+            Data; usually not the training data.
         y : array-like of shape (n_samples,)
             Their labels.
 
@@ -287,7 +272,7 @@ class ProjectedSVC(BasisClassifier):
             check_flag(name, getattr(self, name))
         check_verbose(self.verbose)
         if not (isinstance(self.n_basis, str) or is_count_or_share(self.n_basis)):
-            raise ValueError(_explain_basis(self.n_basis))
+            raise ValueError(explain_basis(self.n_basis))
         if self.candidates != "all" and not is_count_or_share(self.candidates):
             raise ValueError(
                 f"candidates: {self.candidates!r} is not allowed; give 'all', a positive number, or a "
@@ -310,7 +295,7 @@ class ProjectedSVC(BasisClassifier):
         if self.move and not can_move(kernel):
             raise ValueError(
                 f"move: basis vectors can move with the kernels rbf, poly and linear, not with "
-                f"{kernel.name!r}; leave move=False, or use one of these"
+                f"{kernel.name!r}; set move=False, or use one of these kernels"
             )
         seed = draw_seed(self.random_state)
         if isinstance(self.n_basis, str) and self.n_basis == "auto":
@@ -321,127 +306,65 @@ class ProjectedSVC(BasisClassifier):
         return self._search(problem, kernel, replace(search, n_basis=size), seed)
 
     def _count_basis(self, problem: Problem) -> int:
-        """Basis vectors of each problem that the parameter asks for."""
+        """Return the number of basis vectors of each problem that ``n_basis`` stands for."""
         if not isinstance(self.n_basis, str):
             return count_rows(self.n_basis, len(problem.labels))
-        budget = self._parse_budget(self.n_basis)
         n_functions = 1 if len(problem.classes) == 2 else len(problem.classes)
         n_bases = 1 if self.shared_basis else n_functions
-        each = NUMBER_BYTES * n_bases * (problem.X.shape[1] + n_functions)
-        size = (budget - NUMBER_BYTES * n_functions) // each
-        if size < 1:
-            raise ValueError(
-                f"n_basis: {self.n_basis!r} is too little; one basis vector for each of {n_bases} "
-                f"problem(s) takes {each + NUMBER_BYTES * n_functions:,} bytes"
-            )
-        return size
-
-    def _parse_budget(self, amount: str) -> int:
-        try:
-            return parse_bytes(amount, name="n_basis")
-        except ValueError as error:
-            raise ValueError(_explain_basis(amount)) from error
+        return count_affordable(self.n_basis, problem.X.shape[1], n_functions, n_bases)
 
     def _find_size(self, problem: Problem, kernel: Kernel, search: Search, seed: int) -> int:
-        """Smallest basis that rows held out do not tell from the best."""
-        n_folds = min(AUTO_FOLDS, int(np.bincount(problem.labels).min()))
-        if n_folds < 2:
-            raise ValueError(
-                "n_basis: 'auto' holds rows out and needs at least two of every class; give a number"
-            )
-        folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
+        """Choose the number of basis vectors by cross-validation, and set ``auto_path_``."""
         sizes = MOVED_SIZES if search.move else np.arange(1, search.n_basis + 1)
-        rights, objectives, rows = [], [], np.empty(0, np.intp)
-        for kept, held_out in folds.split(problem.labels, problem.labels):
-            right, objective = self._judge(problem, kernel, kept, held_out, sizes, search, seed)
-            rights.append(right)
-            objectives.append(objective)
-            rows = np.append(rows, held_out)
-            if len(rows) >= AUTO_ROWS or is_late(search.deadline):
-                break
-        weights = problem.sample_weights[rows]
-        knee, accuracies = _find_knee(np.hstack(rights), weights / weights.sum())
-        points = zip(sizes, np.mean(objectives, axis=0), accuracies, strict=True)
-        self.auto_path_ = [
-            PathPoint(int(size), float(objective), float(accuracy))
-            for size, objective, accuracy in points
-        ]
-        return int(sizes[knee])
-
-    def _judge(
-        self,
-        problem: Problem,
-        kernel: Kernel,
-        kept: Index,
-        held_out: Index,
-        sizes: Index,
-        search: Search,
-        seed: int,
-    ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-        """Which rows held out are right at every size, and the objectives."""
-        part = take_rows(problem, kept)
-        queries = problem.X[held_out]
         options: dict[str, Any] = {"max_bytes": search.max_bytes, "n_jobs": self.n_jobs}
-        decisions: list[NDArray[np.float64]] = []
-        objectives: Any = []
-        if search.move:
-            # Vectors that have moved do not leave smaller models behind. When time is up, no larger
-            # ones are tried.
-            for size in sizes:
-                if not decisions or not is_late(search.deadline):
-                    found = self._search(part, kernel, replace(search, n_basis=int(size)), seed)
-                    basis = join_stages([selection.final for selection in found], part.X)
-                    answer = basis.expand(kernel).decide(queries, **options)
-                decisions.append(answer)
-                objectives.append(basis.objective.sum())
-        else:
-            path = _make_path(part, kernel, self._search(part, kernel, search, seed))
-            # A basis that stopped growing stays as it is.
-            at = np.minimum(sizes, len(path)) - 1
-            decisions = list(path.decide(queries, **options))
-            decisions, objectives = [decisions[i] for i in at], path.objective[at].sum(axis=1)
-        is_binary = len(problem.classes) == 2
-        answers = [d[:, 0] >= 0 if is_binary else d.argmax(axis=1) for d in decisions]
-        return np.array(answers) == problem.labels[held_out], np.array(objectives)
+
+        def fit_sizes(part: Problem, queries: Any) -> SizedDecisions:
+            if not search.move:
+                path = make_path(part.X, kernel, self._search(part, kernel, search, seed))
+                return SizedDecisions(*path.decide_sizes(queries, sizes, **options))
+
+            def fit_one(size: int) -> tuple[NDArray[np.float64], float]:
+                found = self._search(part, kernel, replace(search, n_basis=size), seed)
+                basis = join_stages([selection.final for selection in found], part.X)
+                decisions = basis.expand(kernel).decide(queries, **options)
+                return decisions, float(basis.objective.sum())
+
+            # Vectors that have moved leave no smaller models behind: each size is a fit of its own.
+            return fit_each_size(fit_one, sizes, search.deadline)
+
+        size, self.auto_path_ = find_size(
+            problem, sizes, fit_sizes, deadline=search.deadline, seed=seed
+        )
+        return size
 
     def _search(
         self, problem: Problem, kernel: Kernel, search: Search, seed: int
     ) -> list[Selection]:
-        """Choose the bases of all problems."""
+        """Choose the basis of each binary problem, or the shared basis."""
         n = len(problem.labels)
         if not isinstance(self.candidates, str):
             search = replace(search, n_candidates=count_rows(self.candidates, n))
-        questions = split_classes(problem)
-        groups = [questions] if self.shared_basis else [[question] for question in questions]
+        subproblems = split_classes(problem)
+        groups = (
+            [subproblems] if self.shared_basis else [[subproblem] for subproblem in subproblems]
+        )
         with open_workers(self.n_jobs) as workers, show_bases(len(groups), self.verbose) as show:
             rows = self._read_rows(problem, kernel, workers)
             return choose_bases(
                 problem, rows, groups, search, float(self.C), np.random.default_rng(seed),
-                self._listener(show),
+                join_listeners(show, self.callback),
             )  # fmt: skip
-
-    def _listener(self, show: Listener | None) -> Listener | None:
-        if show is None and self.callback is None:
-            return None
-
-        def listen(number: int, doing: str, stage: Stage) -> None:
-            if show is not None:
-                show(number, doing, stage)
-            if self.callback is not None:
-                self.callback(stage)
-
-        return listen
 
     def _keep(self, problem: Problem, selections: list[Selection]) -> None:
         super()._keep(problem, selections)
         self.n_iter_ = count_changes(selections)
-        self._path = _make_path(problem, self.kernel_, selections)
+        self._path = make_path(problem.X, self.kernel_, selections)
         self._requested = max(s.n_requested for s in selections)
 
     def _count_reached(self) -> str:
         if self.coef_.any():
             return f"{np.max(self.n_basis_)} basis vectors"
-        return "no basis vector that counts, so that it predicts the largest class"
+        return "no useful basis vector, so that it predicts the most frequent class"
 
     def _advice(self) -> str | None:
         return {
@@ -453,46 +376,3 @@ class ProjectedSVC(BasisClassifier):
             "max_time": f"stopped after max_time={self.max_time} s with {self._count_reached()}; "
             "allow more time for a better basis",
         }.get(self.stop_reason_)
-
-
-def _explain_basis(n_basis: Any) -> str:
-    return (
-        f"n_basis: {n_basis!r} is not allowed; give a positive number of vectors, a share of the rows "
-        "between 0 and 1, an amount such as '4 kB', or 'auto'"
-    )
-
-
-def _find_knee(
-    right: NDArray[np.bool_], weights: NDArray[np.float64]
-) -> tuple[int, NDArray[np.float64]]:
-    """The first size whose accuracy is within an error of the best's, and the accuracies.
-
-    The error is that of the difference, to which only rows add on which the two differ.
-    """
-    accuracies = right @ weights
-    best = int(np.argmax(accuracies))
-    errors = np.sqrt((right != right[best]) @ np.square(weights))
-    # Equal answers may have accuracies that differ by rounding.
-    enough = accuracies[best] - errors - 1e-12
-    return int(np.argmax(accuracies >= enough)), accuracies
-
-
-def _make_path(problem: Problem, kernel: Kernel, selections: list[Selection]) -> BasisPath:
-    """Models of all sizes; a problem that stopped early keeps its last."""
-    rows = np.unique(np.concatenate([s.path[-1].rows for s in selections])).astype(np.intp)
-    n_sizes = max(len(selection.path) for selection in selections)
-    n_functions = sum(len(selection.final.intercept) for selection in selections)
-    coef = np.zeros((n_sizes, n_functions, len(rows)))
-    intercept, objective = np.empty((2, n_sizes, n_functions))
-    first = 0
-    for selection in selections:
-        # A basis begins with those before it.
-        places = np.searchsorted(rows, selection.path[-1].rows)
-        functions = slice(first, first + len(selection.final.intercept))
-        for size in range(n_sizes):
-            stage = selection.path[min(size, len(selection.path) - 1)]
-            coef[size, functions, places[: len(stage.rows)]] = stage.coef.T
-            intercept[size, functions] = stage.intercept
-            objective[size, functions] = stage.objective
-        first = functions.stop
-    return BasisPath(kernel, problem.X[rows], coef, intercept, objective)

@@ -1,8 +1,8 @@
-"""Compiled loop of the scores: weighted sums of rows of a kernel matrix, without copying them."""
+"""Compiled loops of the scores: weighted sums of rows of a kernel matrix, without copying rows."""
 
 from numba import njit
 
-#: Columns that stay in the nearest cache while all rows pass.
+#: Number of columns whose sums stay in the level-1 cache while the loop runs over all rows.
 COLUMNS = 1024
 
 jit = njit(
@@ -31,7 +31,7 @@ def add_square(factor, row, out):
 
 @jit
 def add_squares(K, rows, weights, out):
-    """Add ``weights' K[rows]^2`` to ``out``; weights and out are of one type."""
+    """Add ``weights' K[rows]^2`` to ``out``; weights and out have the same dtype."""
     for start in range(0, K.shape[1], COLUMNS):
         stop = min(start + COLUMNS, K.shape[1])
         for r in range(rows.size):
@@ -40,7 +40,7 @@ def add_squares(K, rows, weights, out):
 
 @jit
 def add_rows(K, rows, coef, out):
-    """Add ``coef' K[rows]`` to ``out``; coef is (rows, m), out (m, columns) of one type."""
+    """Add ``coef' K[rows]`` to ``out``; coef is (rows, m), out is (m, columns), same dtype."""
     for start in range(0, K.shape[1], COLUMNS):
         stop = min(start + COLUMNS, K.shape[1])
         r = 0

@@ -1,7 +1,19 @@
-"""The choice of a basis for sparse machines: grown, then refined (PSVM, Procedures 1 to 4)."""
+"""Choice of the basis vectors: grown, refined, and optionally moved (PSVM Procedures 1, 3 and 4).
+
+=====================  ==================================================================
+PSVM                   here
+=====================  ==================================================================
+Procedure 1            the first iteration of `Selector._grow`, with an empty basis
+Procedure 2            `Machine.settle`, after every change of the basis
+Procedure 3, stage I   `Selector._grow`, which adds one basis vector after another
+Procedure 4, stage II  `Selector._refine`, which exchanges basis vectors, or removes some
+=====================  ==================================================================
+
+Several machines may share a basis. J is then the sum of their objectives.
+"""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,109 +22,57 @@ from widemargin.callbacks import Stage
 from widemargin.deadline import OutOfTimeError
 from widemargin.kernels.base import as_dense
 from widemargin.projected.basis import Columns, FloatArray, KernelRows
+from widemargin.projected.candidates import Candidates
 from widemargin.projected.machine import Machine
 from widemargin.projected.moving import Moved, move_basis
-from widemargin.projected.scores import Candidates, Scores
+from widemargin.projected.scores import Scores
+from widemargin.projected.selection import Search, Selection
 from widemargin.projected.stages import Reached, describe_constant, describe_machines
 
-#: Least squared distance from the span of the basis: coefficients grow like its inverse, and the
-#: square of a smaller one is no number of full precision in float64.
+#: Smallest squared distance from the span of the basis that counts as independent. Coefficients grow
+#: like its inverse, and the square of a smaller number loses precision in float64.
 MIN_DISTANCE = float(np.sqrt(np.finfo(np.float64).tiny))
-#: Exchanges that were promised to lower J and did not, before the search ends.
+#: Candidates that are rejected in a row, because they are dependent or do not lower J after all,
+#: before the search stops.
 MAX_REFUSALS = 5
-#: Draws of candidates of which none is of use, before the search ends.
+#: Random draws of candidates without any that lowers J, before the search stops.
 MAX_IDLE = 5
-#: Candidates are drawn anew when this share of them has joined the basis: the best are gone. If they
-#: are fewer than one in ten rows, sooner: there are likely to be better ones.
+#: Candidates are drawn again when this share of them has joined the basis, because the best ones are
+#: used up. The second share is for draws of fewer than one in ten rows, where better rows are likely.
 RENEWED_SHARE, RENEWED_SOONER = 0.1, 0.04
 
 
-@dataclass(frozen=True)
-class Search:
-    """How to choose a basis.
-
-    Attributes
-    ----------
-    n_basis : int
-        Basis vectors.
-    n_candidates : int or None
-        Rows drawn as candidates; None for all rows.
-    refine : bool
-        Whether to exchange basis vectors afterwards.
-    move : bool
-        Whether to let them move in the end, see `move_basis`.
-    tol : float
-        Least share of J that an exchange must be worth.
-    max_iter : int
-        Most exchanges, and most steps that move vectors.
-    deadline : float or None
-        When to stop, by `time.perf_counter`.
-    max_bytes : int
-        Memory for kernel values of candidates.
-    """
-
-    n_basis: int
-    n_candidates: int | None = None
-    refine: bool = True
-    move: bool = False
-    tol: float = 1e-4
-    max_iter: int = 1000
-    deadline: float | None = None
-    max_bytes: int = 2 * 10**9
-
-
-@dataclass(frozen=True)
-class Selection:
-    """Result of a search.
-
-    Attributes
-    ----------
-    final : Stage
-        The basis to use.
-    path : list of Stage
-        The bases of stage one, one vector more each.
-    stop_reason : str
-        ``"converged"``, ``"separated"`` if fewer basis vectors separate the rows, ``"rank"`` if there
-        are no more independent ones, ``"max_iter"`` or ``"max_time"``.
-    n_exchanges : int
-        Exchanges made, and steps that moved vectors.
-    n_requested : int
-        Basis vectors asked for.
-    """
-
-    final: Stage
-    path: list[Stage]
-    stop_reason: str
-    n_exchanges: int
-    n_requested: int
-
-
 def draw_candidates(data: KernelRows, search: Search, rng: np.random.Generator) -> Candidates:
-    """Rows that may join a basis: all, or some of them by chance."""
+    """Return the rows that may join a basis: all of them, or a random sample."""
     rows = np.arange(len(data))
     max_bytes = search.max_bytes
     if search.n_candidates is not None and search.n_candidates < len(rows):
         rows = np.sort(rng.choice(rows, search.n_candidates, replace=False))
-        # Those drawn before are still held.
+        # The kernel values of the previous draw are still in memory.
         max_bytes //= 2
     return Candidates(data, rows, max_bytes)
 
 
 class Selector:
-    """Chooses the basis of some machines that share it.
+    """Search for the basis of one or several machines that share it.
+
+    Minimises J of PSVM Eq. 8 over the basis vectors, subject to at most ``search.n_basis`` of them,
+    all training rows (unless they move) and linearly independent (Eq. 48). `run` returns a `Selection`
+    and stops at a basis that no single exchange improves by the tolerance, or for another of
+    `STOP_REASONS`.
 
     Parameters
     ----------
     columns : Columns
-        Kernel and rows; without basis vectors yet.
+        Kernel and rows, with an empty basis.
     machines : list of Machine
-        On these columns.
+        Machines on these columns.
     search : Search
-        What to do.
+        Options.
     first : callable
-        Gives the candidates to begin with.
+        Returns the first candidates.
     rng : Generator
-        For drawing others, unless the first are all.
+        Random generator for further draws of candidates.
     show : callable or None
         Called with the name of the stage and the present `Stage` after every change.
     """
@@ -138,10 +98,10 @@ class Selector:
         self._separating: Reached | None = None
 
     def run(self) -> Selection:
-        """Grow the basis (Procedures 1 to 3), refine it (Procedure 4), and let it move.
+        """Grow the basis (PSVM Procedure 3), refine it (Procedure 4), and move it.
 
-        When time is up in the middle of a change, the basis before it is the result; without any
-        basis vector, the bias alone.
+        If the deadline passes during a change, the result is the basis before that change; before the
+        first basis vector it is the intercept alone.
         """
         data = self.columns.data
         data.deadline = self.search.deadline
@@ -160,11 +120,12 @@ class Selector:
         return Selection(final, path, stop_reason, self._n_changes, self.search.n_basis)
 
     def decisions(self) -> FloatArray:
-        """Decisions of the result for all rows, shape (n_machines, n)."""
+        """Return the decision values of the result for all rows, shape (n_machines, n)."""
         pairs = zip(self.machines, self._reached.solutions, strict=True)
         return np.array([m.y * (1.0 - solution.errors) for m, solution in pairs])
 
     def _run_stages(self) -> str:
+        """Run stage I, stage II and the moves, and return the stop reason."""
         self._consider(self._first())
         stop_reason = self._grow()
         if stop_reason == "rank" and not self._path:
@@ -198,7 +159,7 @@ class Selector:
         )  # fmt: skip
 
     def _reach(self, vectors: FloatArray | None = None) -> None:
-        """Remember the present basis as the result so far."""
+        """Store the present basis as the result so far."""
         stage = describe_machines(self.machines, vectors)
         self._reached = Reached(stage, [machine.solution for machine in self.machines])
 
@@ -211,11 +172,15 @@ class Selector:
         return all(machine.is_separated for machine in self.machines)
 
     def _grow(self) -> str:
+        """Add basis vectors one after another (PSVM Procedure 3) and return the stop reason."""
+        # Step 1 is Procedure 1. It needs no code of its own: without basis vectors Eq. 44 is Eq. 66.
+        # Step 2: stop at the requested size, or when all rows are separated.
         while len(self.columns.rows) < self.search.n_basis:
             if self._path and self._is_separated:
                 return "separated"
             if self.columns.data.is_late():
                 return "max_time"
+            # Steps 3 and 4: add the best candidate, then find the support vectors.
             if not self._append_any():
                 return "rank"
             self._reach()
@@ -224,7 +189,7 @@ class Selector:
         return "converged"
 
     def _append_any(self) -> bool:
-        """Add the best candidate; if candidates are drawn and none will do, of another draw."""
+        """Add the best candidate, drawing candidates again if none is suitable; False if none is."""
         if self._are_used_up():
             self._draw()
         if self._append_best():
@@ -236,13 +201,17 @@ class Selector:
         return False
 
     def _append_best(self) -> bool:
-        """Add the candidate that lowers J most; False if none is independent of the basis."""
+        """Add the candidate that lowers J most (PSVM Procedure 3, steps 3 and 4).
+
+        For the first basis vector this is PSVM Eq. 67 (Procedure 1, steps 2 and 3). Returns False if
+        no candidate is linearly independent of the basis.
+        """
         gains = _total([scores.gains for scores in self._scores])
         candidates = self._candidates
         gains[self._are_taken()] = 0.0
         for _ in range(MAX_REFUSALS):
             at = int(np.argmax(gains))
-            # The first is taken even if it is worth nothing: there must be one.
+            # A basis needs at least one vector, even if it does not lower J.
             if gains[at] <= 0 and self.columns.rows:
                 break
             row, column = int(candidates.rows[at]), candidates.column(at)
@@ -250,33 +219,40 @@ class Selector:
                 self.columns.append(row, column)
                 for machine in self.machines:
                     machine.append()
-                    machine.settle()
+                    machine.settle()  # PSVM Procedure 2
                 self._n_chosen += 1
                 return True
             gains[at] = -1.0
         return False
 
     def _is_independent(self, row: int, column: FloatArray, leaving: int | None = None) -> bool:
-        """The condition (48) for the regulariser alone, whatever the support vectors."""
+        """Whether a row is linearly independent of the basis, without the vector that leaves it.
+
+        PSVM Eq. 48 for the regulariser K_B in place of H: by the paper's theorem both conditions are
+        equivalent, and this one does not depend on the support vectors.
+        """
         least = self._candidates.threshold * column[row] if self.columns.rows else 0.0
         return self.columns.distance(row, column, leaving) > max(least, MIN_DISTANCE)
 
     def _refine(self) -> str:
-        """Exchange basis vectors while that lowers J; while the rows are separated, remove some.
+        """Exchange basis vectors while that lowers J (PSVM Procedure 4) and return the stop reason.
 
-        A basis that no longer separates them, after all exchanges, gives way to the last that did.
+        While all rows are separated, remove basis vectors instead. If the final basis does not
+        separate the rows, but an earlier one did, the result is the last one that did.
         """
         n_idle, reason, states = 0, "max_iter", []
         while self._n_changes < self.search.max_iter:
             if self.columns.data.is_late():
                 reason = "max_time"
                 break
+            # Step 4: a basis that separates all rows shrinks (step 5), any other one is improved.
             if self._is_separated and len(self.columns.rows) > 1:
                 self._separating, states = self._reached, [m.save() for m in self.machines]
                 self._remove_least()
                 self._reach()
                 self._tell("shrink")
                 continue
+            # Steps 3, 4, 6 and 7.
             if self._exchange_best():
                 self._n_changes, n_idle = self._n_changes + 1, 0
                 self._reach()
@@ -295,6 +271,7 @@ class Selector:
         return reason
 
     def _remove_least(self) -> None:
+        """Remove the basis vector whose removal raises J least (PSVM Eq. 61; Procedure 4, step 5)."""
         at = int(np.argmin(np.sum([machine.losses for machine in self.machines], axis=0)))
         column = self.columns.column(at)
         self.columns.remove(at)
@@ -303,7 +280,11 @@ class Selector:
             machine.settle()
 
     def _exchange_best(self) -> bool:
-        """Make the exchange that lowers J most; False if none does."""
+        """Make the exchange that lowers J most (PSVM Eq. 62); return False if there is none.
+
+        The paper checks one basis vector after another, in the order of Eq. 61, and makes the first
+        exchange that lowers J. Here the scores of all exchanges are known, and the best is made.
+        """
         falls = _total([scores.exchanges for scores in self._scores])
         falls[:, self._are_taken()] = -np.inf
         least = self.search.tol * self._objective
@@ -317,7 +298,11 @@ class Selector:
         return False
 
     def _try_exchange(self, at: int, chosen: int) -> bool:
-        """Exchange a basis vector; undone if J, with the support set found anew, is not lower."""
+        """Exchange a basis vector (PSVM Procedure 4, steps 6 and 7).
+
+        The score holds for the present support vectors only. If J is not lower once `settle` has found
+        the new ones, the exchange is undone and False is returned.
+        """
         row, column = int(self._candidates.rows[chosen]), self._candidates.column(chosen)
         if not self._is_independent(row, column, leaving=at):
             return False
@@ -336,7 +321,7 @@ class Selector:
         return False
 
     def _are_taken(self) -> NDArray[np.bool_]:
-        """Which candidates are in the basis."""
+        """Return which candidates are in the basis."""
         taken = np.zeros(len(self.columns.data), bool)
         taken[self.columns.rows] = True
         return taken[self._candidates.rows]
@@ -364,7 +349,7 @@ class Selector:
 
 
 def _total(parts: list[Callable[[], FloatArray]]) -> FloatArray:
-    """Sum of what the functions give, with two of the arrays in memory at most."""
+    """Return the sum of the arrays that the functions return, with at most two of them in memory."""
     total = parts[0]()
     for part in parts[1:]:
         total += part()

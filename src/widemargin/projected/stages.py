@@ -1,4 +1,4 @@
-"""Bases on the way to the one that is chosen, with the machines on them."""
+"""Snapshots of a basis and of the machines on it."""
 
 from dataclasses import dataclass, replace
 
@@ -10,7 +10,7 @@ from widemargin.projected.machine import Machine, Solution
 
 
 def describe_machines(machines: list[Machine], vectors: FloatArray | None = None) -> Stage:
-    """The basis that some machines share, their coefficients and what they reach."""
+    """Return the basis that machines share, with their coefficients and objectives."""
     solutions = [machine.solution for machine in machines]
     return Stage(
         rows=tuple(machines[0].columns.rows),
@@ -24,7 +24,7 @@ def describe_machines(machines: list[Machine], vectors: FloatArray | None = None
 
 
 def describe_constant(machines: list[Machine]) -> Stage:
-    """Machines without basis vectors: the bias alone, beside a vector that counts for nothing."""
+    """Return the snapshot of an empty basis: intercepts, and one vector with zero coefficients."""
     stage = describe_machines(machines)
     return replace(stage, rows=(0,), coef=np.zeros((len(machines), 1)))
 
@@ -38,7 +38,7 @@ class Reached:
     stage : Stage
         The basis.
     solutions : list of Solution
-        The machines' states.
+        The solutions of the machines.
     """
 
     stage: Stage
@@ -46,5 +46,5 @@ class Reached:
 
     @property
     def is_separated(self) -> bool:
-        """Whether every row is on its side in all problems."""
+        """Whether all rows are classified correctly in all problems."""
         return not self.stage.n_wrong.any()
