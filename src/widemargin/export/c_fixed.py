@@ -42,6 +42,8 @@ FloatArray = NDArray[np.float64]
 LIMIT = 32767
 #: Room for features beyond those of the vectors, if no range is given.
 HEADROOM = 2.0
+#: Largest factor from a feature to a whole number; float32 ends at 2^128.
+MAX_SCALE = 2.0**120
 #: A kernel value may be wrong by this share of the largest.
 MAX_KERNEL_ERROR = 0.1
 
@@ -246,6 +248,11 @@ def _find_scale(
         raise ValueError(
             f"input_range: {input_range:g} is too small, 16 bits would overflow: the model's own "
             f"vectors reach {_as_given(kernel, largest):g}"
+        )
+    if span * MAX_SCALE < LIMIT:
+        raise ValueError(
+            f"dtype: features of at most {_as_given(kernel, span):g} are too small for 'int16': "
+            "float32 cannot hold the factor that makes them whole numbers; scale the features"
         )
     return span, 2.0 ** floor(log2(LIMIT / span))
 

@@ -20,6 +20,8 @@ LAST_EXPONENT = 17
 POWER_LOSS = 2.0
 #: Bits of a polynomial kernel's values.
 POLY_BITS = 30
+#: Largest exponent, to base 2, of the largest value of a polynomial kernel; float64 ends at 1023.
+MAX_POLY_EXPONENT = 500
 
 
 @dataclass(frozen=True)
@@ -199,11 +201,17 @@ def _write_poly(
     degree = form.degree if form.finish == tiles.POLY else 1
     sizes = np.abs(vectors).sum(axis=1)
     top = gamma * span * float(sizes.max(initial=0.0)) + abs(form.shift) or 1.0
+    if abs(degree * log2(top)) > MAX_POLY_EXPONENT:
+        raise ValueError(
+            f"dtype: 'int16' values of the {kernel.name!r} kernel would be shares of {top:.3g} to the "
+            f"power {degree}, which float64 cannot hold; scale the features or export float32"
+        )
     factor = gamma / (grid.scale**2 * top) * 2.0 ** (2 * POLY_BITS)
-    if factor < 1.0 or degree < 1:
+    if not 1.0 <= factor < 2.0**62 or degree < 1:
         raise ValueError(
             f"dtype: 'int16' products of the {kernel.name!r} kernel would be multiplied by "
-            f"{factor:.3g} * 2^-60, which is too little for its constant {form.shift:g}; scale the "
+            f"{factor:.3g} * 2^-60, but the factor must be between 1 and 2^62 and the degree at least "
+            f"1: the product is too small or too large beside the constant {form.shift:g}; scale the "
             "features or export float32"
         )
     program.function(

@@ -272,15 +272,21 @@ def _describe_functions(model: Any) -> KernelSum | CurveSum | LogSum | ClusterSu
 
 
 def _describe_sum(kernel: Kernel, vectors: Any, coef: FloatArray, intercept: FloatArray) -> Any:
+    _require_named(kernel)
+    return KernelSum(kernel, as_dense(vectors), coef, intercept)
+
+
+def _require_named(kernel: Kernel) -> None:
     if KERNELS.get(kernel.name) is not type(kernel) or isinstance(kernel, Precomputed):
         raise ValueError(
             f"model: its kernel is a {type(kernel).__name__}, which cannot be written down; fit one "
             "of the named kernels"
         )
-    return KernelSum(kernel, as_dense(vectors), coef, intercept)
 
 
 def _describe_clusters(parts: ClusterParts) -> ClusterSum:
+    # A model of a precomputed kernel has no support vectors to select from.
+    _require_named(parts.kernel)
     members = split_by_group(parts.clusters, len(parts.intercept))
     clusters = [
         _describe_sum(parts.kernel, parts.vectors[rows], parts.coef[:, rows], parts.intercept[c])

@@ -48,5 +48,7 @@ def _limit_kernel(kernel: SummedKernel, vectors: NDArray[np.float64], weight: fl
         degree = form.degree if form.finish == tiles.POLY else 1
         gamma = kernel.params().get("gamma", 1.0)
         product = (TOP / weight) ** (1.0 / max(degree, 1)) - abs(form.shift)
-        limit = min(LARGEST, TOP / size, product / (gamma * size))
+        slope = gamma * size
+        # With gamma = 0 the kernel is constant, and only the dot product itself can overflow.
+        limit = min(LARGEST, TOP / size, product / slope if slope > 0 else LARGEST)
     return max(limit, 2.0 * float(np.abs(vectors).max(initial=0.0)))

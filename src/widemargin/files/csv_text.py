@@ -75,7 +75,7 @@ def parse_csv(
     at = _find_column(label, rows)
     if at is None:
         raise ValueError(
-            f"label: {name} has no column {label!r}; give a name of its header or a number"
+            f"label: {name} has no column {label!r:.80}; give a name of its header or a number"
         )
     names = None if rows.header is None else rows.header[:at] + rows.header[at + 1 :]
     return _to_numbers(rows, at, delimiter, name), _to_labels(rows, at, name), names
@@ -231,7 +231,7 @@ def _refuse_points(rows: _Rows, at: int | None, name: str) -> None:
         for column in _features(rows, at):
             if "." in row[column]:
                 raise ValueError(
-                    f"{name}, line {line}: {row[column]!r} has a point, but other numbers have a "
+                    f"{name}, line {line}: {row[column]!r:.80} has a point, but other numbers have a "
                     "comma; write all decimals with a point, and do not separate thousands"
                 )
 

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from widemargin.exact.classifier_base import STOP_REASONS, ExactKernelClassifier
 from widemargin.files.container import ModelFileError, pack_csr, require, require_finite, unpack_csr
-from widemargin.files.stored_params import check_params
+from widemargin.files.stored_params import check_params, shorten_values
 from widemargin.kernels import KERNELS, CallableKernel, Kernel, Precomputed
 from widemargin.validation import is_finite_number
 
@@ -114,7 +114,7 @@ def plain_value(name: str, value: Any) -> Any:
         # Has no place in JSON; texts do.
         return {"float": repr(value)}
     raise ModelFileError(
-        f"{name}={value!r} cannot be saved in a model file; before saving, set it to an allowed "
+        f"{name}={value!r:.80} cannot be saved in a model file; before saving, set it to an allowed "
         "value that is a number, a text or None"
     )
 
@@ -151,7 +151,8 @@ def build_estimator(cls: type, params: Any, classes: NDArray[Any]) -> Any:
     try:
         check_params(model, classes)
     except ValueError as error:
-        raise ModelFileError(f"a parameter in its header is wrong, {error}") from error
+        text = shorten_values(str(error), model.get_params(deep=False).values())
+        raise ModelFileError(f"a parameter in its header is wrong, {text}") from error
     return model
 
 
