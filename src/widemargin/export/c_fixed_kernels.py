@@ -1,4 +1,4 @@
-"""Kernels of whole numbers of 16 bits as C, and bounds on what they lose."""
+"""Kernels of 16-bit integers as C, with bounds on their errors."""
 
 from dataclasses import dataclass
 from math import ceil, exp, floor, log2, sqrt
@@ -16,7 +16,7 @@ FloatArray = NDArray[np.float64]
 POWER_STEPS = 128
 #: Exponents are multiples of 2^-16; beyond this one a power of two counts as zero.
 LAST_EXPONENT = 17
-#: What the table of powers, its interpolation and shifts lose, in units of 2^-15.
+#: Error of the table of powers, its interpolation and shifts, in units of 2^-15.
 POWER_LOSS = 2.0
 #: Bits of a polynomial kernel's values.
 POLY_BITS = 30
@@ -26,12 +26,12 @@ MAX_POLY_EXPONENT = 500
 
 @dataclass(frozen=True)
 class FixedKernel:
-    """A kernel on whole numbers.
+    """A kernel on integers.
 
     Attributes
     ----------
     unit : float
-        What one stands for in a kernel value.
+        The value of the integer one in a kernel value.
     largest : ndarray of shape (n_vectors,)
         Bound on the kernel with each vector.
     errors : ndarray of shape (n_vectors,)
@@ -45,7 +45,7 @@ class FixedKernel:
 
 @dataclass(frozen=True)
 class Grid:
-    """Whole numbers for features and vectors.
+    """Integers for features and vectors.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Grid:
     shift : int
         Bits by which the vectors are to be shifted to be on the scale of features.
     rounding : ndarray of shape (n_vectors, n_features)
-        What the vectors lost.
+        Rounding errors of the vectors.
     """
 
     scale: float
@@ -78,7 +78,7 @@ def fit_grid(vectors: FloatArray, scale: float) -> Grid:
 def write_fixed_kernel(
     program: Program, kernel: SummedKernel, grid: Grid, vectors: FloatArray, span: float
 ) -> FixedKernel:
-    """Add ``@kernel`` for features up to ``span``, of which ``vectors`` hold those of the model."""
+    """Add ``@kernel`` for features up to ``span``; ``vectors`` are those of the model."""
     form = kernel.form
     if form.finish == tiles.EXP2:
         return _write_exponential(program, kernel, grid)

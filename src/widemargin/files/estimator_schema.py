@@ -1,4 +1,4 @@
-"""What the model files of all estimators hold: parameters, kernel, labels and features."""
+"""The part of the schema that all estimators share: parameters, kernel, labels and features."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -23,7 +23,7 @@ FLOATS = (np.float32, np.float64)
 
 @dataclass(frozen=True)
 class Context:
-    """What shapes and rules of fields refer to.
+    """Sizes and kernel that the shapes and rules of fields refer to.
 
     Attributes
     ----------

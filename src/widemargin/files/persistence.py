@@ -72,9 +72,9 @@ def load(path: str | os.PathLike[str]) -> Any:
     ----------
     path : path-like
         The file. Reading it runs no code of it, and a damaged or inconsistent file raises
-        `ValueError`. Its checksums find damage by chance; they are no signature: whoever can change
-        a file can also write checksums that match, and with them a model that predicts what they
-        like. Load files from sources that you trust, or verify a signature first.
+        `ValueError`. Checksums detect accidental damage only: an attacker who can change a
+        file can also write matching checksums and a model with other predictions. Load files from
+        sources that you trust, or verify a signature first.
 
     Returns
     -------
