@@ -98,6 +98,28 @@ def test_parameters_that_a_fit_refuses_are_refused(stored, tmp_path, name, param
     assert len(str(caught.value)) < 700
 
 
+@pytest.mark.parametrize(
+    ("name", "parameter", "value"),
+    [
+        ("KernelSVC", "kernel", "9" * 5000),
+        ("KernelSVC", "gamma", "a b " * 1000),
+        ("KernelSVC", "C", -(10**4000)),
+        ("KernelSVC", "class_weight", {"pairs": [["x" * 5000, -1.0]]}),
+        ("DCSVC", "combine", "9" * 5000),
+        ("AdditiveSVC", "kernel", "9" * 5000),
+        ("LRSVC", "anchors", "9" * 5000),
+        ("ProjectedSVC", "candidates", "9" * 5000),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_errors_shorten_the_values_of_a_file(stored, tmp_path, name, parameter, value):
+    path = tmp_path / "m.wm"
+    change(stored / name, path, lambda meta, _: meta["params"].update({parameter: value}))
+    with pytest.raises(ValueError, match=rf"m\.wm.*\b{parameter}\b") as caught:
+        widemargin.load(path)
+    assert len(str(caught.value)) - len(str(path)) < 500
+
+
 @pytest.mark.parametrize("name", ["KernelSVC", "DCSVC", "LRSVC", "ProjectedSVC"])
 @pytest.mark.parametrize("value", ["inf", "-inf", "nan", "1e999", -1.0, 10**400, True, None])
 def test_gamma_of_the_kernel_must_be_finite(stored, tmp_path, name, value):

@@ -28,7 +28,7 @@ from widemargin import (
 from widemargin.divide import kernel_kmeans as partition
 from widemargin.export import to_c, to_onnx
 from widemargin.export.description import describe
-from widemargin.kernels import PowerMean
+from widemargin.kernels import Poly, PowerMean
 
 SANITIZERS = ["-fsanitize=float-cast-overflow,float-divide-by-zero"]
 LARGEST = float(np.finfo(np.float32).max)
@@ -248,6 +248,43 @@ def test_committees_are_refused(rows, tmp_path):
     model = DCSVC(**EARLY, gamma=1.0, combine="bcm").fit(*rows)
     with pytest.raises(ValueError, match='combine="early" or "naive"'):
         to_c(model, tmp_path / "model.c")
+
+
+@pytest.mark.parametrize("kernel", ["sigmoid", "poly"])
+def test_a_constant_kernel(kernel, rows, tmp_path):
+    X, y = rows
+    model = KernelSVC(kernel=kernel, gamma=0.0, coef0=0.5).fit(X, y)
+    to_c(model, tmp_path / "model.c")
+    assert "model_decide" in (tmp_path / "model.c").read_text()
+
+
+def test_clusters_of_a_precomputed_kernel_are_refused(rows, tmp_path):
+    X, y = rows
+    model = DCSVC(kernel="precomputed", **EARLY).fit(X @ X.T, y)
+    with pytest.raises(ValueError, match="kernel is a Precomputed"):
+        to_c(model, tmp_path / "model.c")
+    pytest.importorskip("onnx")
+    with pytest.raises(ValueError, match="kernel is a Precomputed"):
+        to_onnx(model)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly"])
+@pytest.mark.parametrize("size", [1e-200, 1e-320])
+def test_features_too_small_for_int16_are_refused(kernel, size, tmp_path):
+    X, y = np.array([[0.0], [size], [0.0], [size]]), [0, 1, 0, 1]
+    model = KernelSVC(kernel=kernel, gamma=1.0, coef0=-0.5).fit(X, y)
+    with pytest.raises(ValueError, match=r"dtype: features .* too small"):
+        to_c(model, tmp_path / "model.c", dtype="int16")
+
+
+@pytest.mark.parametrize("coef0", [1e9, 1e-9])
+def test_polynomials_beyond_float64_are_refused_in_int16(coef0, tmp_path):
+    X, y = np.array([[0.0], [1e-9], [0.0], [1e-9]]), [0, 1, 0, 1]
+    model = KernelSVC(kernel="poly", gamma=1.0, degree=3, coef0=0.0).fit(X, y)
+    model.kernel_ = Poly(gamma=1.0, degree=60, coef0=coef0)
+    model.restore_model()
+    with pytest.raises(ValueError, match=r"dtype: .* to the power 60"):
+        to_c(model, tmp_path / "model.c", dtype="int16")
 
 
 def test_codes_beyond_16_bits_are_refused(rows, tmp_path):

@@ -139,7 +139,7 @@ def _add_train(commands: Any) -> None:
 
 
 def _flags(name: str) -> list[str]:
-    """An option with hyphens, as is the custom, and as the parameter is spelt."""
+    """Return the names of an option: with hyphens, and with the underscores of the parameter."""
     return list(dict.fromkeys([f"--{name.replace('_', '-')}", f"--{name}"]))
 
 
@@ -154,7 +154,7 @@ def _add_predict(commands: Any) -> None:
     predict.add_argument(
         "-o", "--output", metavar="OUT", type=Path, help="default: standard output"
     )
-    predict.add_argument("--label", help="CSV column with the labels, to be left out")
+    predict.add_argument("--label", help="CSV column with the labels, which is not a feature")
     predict.add_argument(
         "--ignore-labels", action="store_true", help="do not compare with the labels of FILE"
     )
@@ -166,7 +166,7 @@ def _add_predict(commands: Any) -> None:
 
 
 def _add_file_options(command: Any) -> None:
-    """How to read the data."""
+    """Add the options that say how to read the data."""
     command.add_argument(
         "--format", choices=FORMATS, default="auto", help="default: by name, or content of -"
     )
@@ -214,7 +214,7 @@ def _gamma(text: str) -> float | str:
 
 
 def _size(text: str) -> int | float | str:
-    """A whole number, a share, or an amount in words."""
+    """Return an integer, a share of the rows, or an amount of memory as text."""
     for kind in (int, float):
         try:
             return kind(text)
@@ -286,7 +286,7 @@ def _run_predict(args: argparse.Namespace) -> None:
 
 
 def _match_labels(labels: NDArray[Any], classes: NDArray[Any], file: Path) -> NDArray[Any]:
-    """Labels of a file as a model has them, where one of the two has texts and the other numbers."""
+    """Return the labels of a file in the type of the model's labels, texts or numbers."""
     same_type = (labels.dtype.kind == "U") == (classes.dtype.kind == "U")
     values, positions = np.unique(labels, return_inverse=True)
     if same_type and np.isin(values, classes).any():
@@ -305,7 +305,7 @@ def _match_labels(labels: NDArray[Any], classes: NDArray[Any], file: Path) -> ND
 
 
 def _label_key(label: Any) -> float | str:
-    """The same for 1, 1.0 and '1', which are one label in files of different formats."""
+    """Return one key for 1, 1.0 and '1', which are the same label in files of different formats."""
     try:
         return float(str(label))
     except ValueError:

@@ -35,7 +35,7 @@ def _describe_kernel(model: Any) -> str:
 
 
 def _own_rows(model: Any) -> dict[str, str]:
-    """What one kind of model has and others have not."""
+    """Return the lines that only this kind of model has."""
     if hasattr(model, "support_"):
         return _exact_rows(model)
     return _basis_rows(model) if hasattr(model, "basis_indices_") else _linear_rows(model)
@@ -74,7 +74,7 @@ def _clusters(model: Any) -> str:
 
 
 def _level_table(model: Any) -> list[str]:
-    """What happened at each level, if there are any."""
+    """Return a table of the levels of a `DCSVC`, or nothing for other models."""
     records = getattr(model, "levels_", [])
     if not records:
         return []

@@ -25,7 +25,7 @@ MAX_BOUND = 0.5
 
 @dataclass(frozen=True)
 class CFiles:
-    """What `to_c` wrote.
+    """The files that `to_c` wrote.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class CFiles:
     ram_bytes : int
         Local arrays while a row is classified; there are no others.
     unit : float
-        What one stands for in a decision: 1.0 for float32.
+        The value of the number one in a decision: 1.0 for float32.
     error_bound : float or None
         For int16: how far a decision may be from that of the model, for features within
         ``input_range``. Of a `DCSVC`: within the same cluster. Of tables: unless float arithmetic

@@ -1,4 +1,4 @@
-"""Decision functions as C with whole numbers of 16 bits, and bounds on what they lose.
+"""Decision functions as C in 16-bit integers, with bounds on their errors.
 
 Features become ``q = round(scale * x)``, where scale is a power of two such that ``input_range``
 still fits; beyond it they saturate. Kernel values are whole multiples of a unit, coefficients of
@@ -42,18 +42,20 @@ FloatArray = NDArray[np.float64]
 LIMIT = 32767
 #: Room for features beyond those of the vectors, if no range is given.
 HEADROOM = 2.0
+#: Largest factor from a feature to a whole number; float32 ends at 2^128.
+MAX_SCALE = 2.0**120
 #: A kernel value may be wrong by this share of the largest.
 MAX_KERNEL_ERROR = 0.1
 
 
 @dataclass(frozen=True)
 class Precision:
-    """What whole numbers stand for.
+    """The values that integers stand for.
 
     Attributes
     ----------
     unit : float
-        What one stands for in a decision.
+        The value of the integer one in a decision.
     bound : float
         How far a decision may be from the model's, for features within the range.
     input_range : float or None
@@ -199,7 +201,7 @@ def _write_kernels(
     if isinstance(functions, ClusterSum):
         program.array("samples", grid.vectors[n_own:])
         kind = "int8_t" if grid.vectors.dtype == np.int8 else "int16_t"
-        # Values in the fork are compared with norms of kernel values proper.
+        # The fork compares with norms in units of the kernel itself.
         write_route(program, functions, "int16_t", kind, fixed.unit)
     d = vectors.shape[1]
     program.stack += 6 * d + 8 * len(coef)
@@ -247,11 +249,16 @@ def _find_scale(
             f"input_range: {input_range:g} is too small, 16 bits would overflow: the model's own "
             f"vectors reach {_as_given(kernel, largest):g}"
         )
+    if span * MAX_SCALE < LIMIT:
+        raise ValueError(
+            f"dtype: features of at most {_as_given(kernel, span):g} are too small for 'int16': "
+            "float32 cannot hold the factor that makes them whole numbers; scale the features"
+        )
     return span, 2.0 ** floor(log2(LIMIT / span))
 
 
 def _as_given(kernel: SummedKernel, size: float) -> float:
-    """Size of a feature, of which the kernel may see the root."""
+    """Return a feature before the square root that some kernels take."""
     return size**2 if takes_root(kernel) else size
 
 

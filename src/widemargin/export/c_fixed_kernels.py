@@ -1,4 +1,4 @@
-"""Kernels of whole numbers of 16 bits as C, and bounds on what they lose."""
+"""Kernels of 16-bit integers as C, with bounds on their errors."""
 
 from dataclasses import dataclass
 from math import ceil, exp, floor, log2, sqrt
@@ -16,20 +16,22 @@ FloatArray = NDArray[np.float64]
 POWER_STEPS = 128
 #: Exponents are multiples of 2^-16; beyond this one a power of two counts as zero.
 LAST_EXPONENT = 17
-#: What the table of powers, its interpolation and shifts lose, in units of 2^-15.
+#: Error of the table of powers, its interpolation and shifts, in units of 2^-15.
 POWER_LOSS = 2.0
 #: Bits of a polynomial kernel's values.
 POLY_BITS = 30
+#: Largest exponent, to base 2, of the largest value of a polynomial kernel; float64 ends at 1023.
+MAX_POLY_EXPONENT = 500
 
 
 @dataclass(frozen=True)
 class FixedKernel:
-    """A kernel on whole numbers.
+    """A kernel on integers.
 
     Attributes
     ----------
     unit : float
-        What one stands for in a kernel value.
+        The value of the integer one in a kernel value.
     largest : ndarray of shape (n_vectors,)
         Bound on the kernel with each vector.
     errors : ndarray of shape (n_vectors,)
@@ -43,7 +45,7 @@ class FixedKernel:
 
 @dataclass(frozen=True)
 class Grid:
-    """Whole numbers for features and vectors.
+    """Integers for features and vectors.
 
     Attributes
     ----------
@@ -54,7 +56,7 @@ class Grid:
     shift : int
         Bits by which the vectors are to be shifted to be on the scale of features.
     rounding : ndarray of shape (n_vectors, n_features)
-        What the vectors lost.
+        Rounding errors of the vectors.
     """
 
     scale: float
@@ -76,7 +78,7 @@ def fit_grid(vectors: FloatArray, scale: float) -> Grid:
 def write_fixed_kernel(
     program: Program, kernel: SummedKernel, grid: Grid, vectors: FloatArray, span: float
 ) -> FixedKernel:
-    """Add ``@kernel`` for features up to ``span``, of which ``vectors`` hold those of the model."""
+    """Add ``@kernel`` for features up to ``span``; ``vectors`` are those of the model."""
     form = kernel.form
     if form.finish == tiles.EXP2:
         return _write_exponential(program, kernel, grid)
@@ -199,11 +201,17 @@ def _write_poly(
     degree = form.degree if form.finish == tiles.POLY else 1
     sizes = np.abs(vectors).sum(axis=1)
     top = gamma * span * float(sizes.max(initial=0.0)) + abs(form.shift) or 1.0
+    if abs(degree * log2(top)) > MAX_POLY_EXPONENT:
+        raise ValueError(
+            f"dtype: 'int16' values of the {kernel.name!r} kernel would be shares of {top:.3g} to the "
+            f"power {degree}, which float64 cannot hold; scale the features or export float32"
+        )
     factor = gamma / (grid.scale**2 * top) * 2.0 ** (2 * POLY_BITS)
-    if factor < 1.0 or degree < 1:
+    if not 1.0 <= factor < 2.0**62 or degree < 1:
         raise ValueError(
             f"dtype: 'int16' products of the {kernel.name!r} kernel would be multiplied by "
-            f"{factor:.3g} * 2^-60, which is too little for its constant {form.shift:g}; scale the "
+            f"{factor:.3g} * 2^-60, but the factor must be between 1 and 2^62 and the degree at least "
+            f"1: the product is too small or too large beside the constant {form.shift:g}; scale the "
             "features or export float32"
         )
     program.function(

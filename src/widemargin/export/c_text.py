@@ -1,4 +1,4 @@
-"""Text of C files: numbers, arrays, names, and what they take."""
+"""Text of C files: numbers, arrays, names, and the memory they need."""
 
 import keyword
 import re

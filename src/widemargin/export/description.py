@@ -1,4 +1,4 @@
-"""What a fitted classifier computes, in plain arrays: what every export starts from."""
+"""Descriptions of fitted classifiers in plain arrays, from which every export is written."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -176,7 +176,7 @@ class Description:
     feature_names : list of str or None
         Their names, if the training data had any.
     scaling : list of Scaling
-        What happens to features first, in this order.
+        Scalings of the features, in the order in which they are applied.
     name : str
         Name of the estimator.
     """
@@ -199,7 +199,7 @@ class Description:
 
 
 def known(kernel: Kernel) -> SummedKernel:
-    """The kernel, which `describe` takes only if it has a name; those are all sums."""
+    """Return the kernel as a `SummedKernel`, which every kernel in a description is."""
     assert isinstance(kernel, SummedKernel)
     return kernel
 
@@ -237,7 +237,7 @@ def describe(model: Any) -> Description:
 
 
 def _describe_origin(model: Any) -> list[Scaling]:
-    """What an additive model subtracts from features that were negative in training."""
+    """Return the shift of features that an additive model of centred data applies."""
     origin = getattr(model, "origin_", np.zeros(0))
     if not origin.any():
         return []
@@ -272,15 +272,21 @@ def _describe_functions(model: Any) -> KernelSum | CurveSum | LogSum | ClusterSu
 
 
 def _describe_sum(kernel: Kernel, vectors: Any, coef: FloatArray, intercept: FloatArray) -> Any:
+    _require_named(kernel)
+    return KernelSum(kernel, as_dense(vectors), coef, intercept)
+
+
+def _require_named(kernel: Kernel) -> None:
     if KERNELS.get(kernel.name) is not type(kernel) or isinstance(kernel, Precomputed):
         raise ValueError(
             f"model: its kernel is a {type(kernel).__name__}, which cannot be written down; fit one "
             "of the named kernels"
         )
-    return KernelSum(kernel, as_dense(vectors), coef, intercept)
 
 
 def _describe_clusters(parts: ClusterParts) -> ClusterSum:
+    # A model of a precomputed kernel has no support vectors to select from.
+    _require_named(parts.kernel)
     members = split_by_group(parts.clusters, len(parts.intercept))
     clusters = [
         _describe_sum(parts.kernel, parts.vectors[rows], parts.coef[:, rows], parts.intercept[c])
@@ -293,7 +299,7 @@ def _describe_clusters(parts: ClusterParts) -> ClusterSum:
 
 
 def _add_fork(forks: list[Fork], partition: Partition, first_cluster: int) -> int:
-    """Append a fork and all behind it; returns the number of the cluster after its last."""
+    """Append a fork and its inner forks; return the number of clusters so far."""
     targets: list[int] = []
     forks.append(
         Fork(
@@ -318,7 +324,7 @@ def _add_fork(forks: list[Fork], partition: Partition, first_cluster: int) -> in
 
 
 def _describe_scalers(step: Any) -> list[Scaling]:
-    """What a step of a pipeline does, which may be a pipeline itself."""
+    """Return the scalings of a step of a pipeline, which may be a pipeline itself."""
     if step is None or isinstance(step, str):
         return []
     if isinstance(step, Pipeline):

@@ -11,7 +11,7 @@ from widemargin.kernels.summed import SummedKernel
 
 #: Largest number of type float32, for models whose sums cannot overflow.
 FLOAT32_MAX = float(np.finfo(np.float32).max)
-#: Bound on decisions and on what they are summed from; float32 ends at 2^128.
+#: Bound on decisions and on the terms of their sums; float32 ends at 2^128.
 TOP = 2.0**120
 #: Largest feature where nothing grows faster than features do.
 LARGEST = 2.0**100
@@ -28,25 +28,27 @@ def find_limit(functions: KernelSum | CurveSum | LogSum | ClusterSum) -> float:
         return _limit_kernel(known(functions.kernel), functions.vectors, _weigh(functions))
     clusters = functions.clusters
     vectors = np.vstack([functions.samples, *(cluster.vectors for cluster in clusters)])
-    # The way to a cluster leads through sums of the kernel over samples.
+    # The choice of a cluster compares sums of the kernel over samples.
     weight = max(float(len(functions.samples)), *(_weigh(cluster) for cluster in clusters))
     return _limit_kernel(known(clusters[0].kernel), vectors, weight)
 
 
 def _weigh(functions: KernelSum) -> float:
-    """Largest multiple of a kernel value that a decision can be, but for its constant."""
+    """Return the largest sum of absolute coefficients of a decision function."""
     return float(np.abs(functions.coef).sum(axis=1).max(initial=1.0))
 
 
 def _limit_kernel(kernel: SummedKernel, vectors: NDArray[np.float64], weight: float) -> float:
     form, limit = kernel.form, LARGEST
     if form.finish == tiles.EXP2:
-        # Distances are squares, which are summed.
+        # Squared distances must not overflow.
         limit = sqrt(LARGEST)
     elif form.op == tiles.DOT:
         size = float(np.abs(vectors).sum(axis=1).max(initial=0.0)) or 1.0
         degree = form.degree if form.finish == tiles.POLY else 1
         gamma = kernel.params().get("gamma", 1.0)
         product = (TOP / weight) ** (1.0 / max(degree, 1)) - abs(form.shift)
-        limit = min(LARGEST, TOP / size, product / (gamma * size))
+        slope = gamma * size
+        # With gamma = 0 the kernel is constant, and only the dot product itself can overflow.
+        limit = min(LARGEST, TOP / size, product / slope if slope > 0 else LARGEST)
     return max(limit, 2.0 * float(np.abs(vectors).max(initial=0.0)))

@@ -68,7 +68,7 @@ def to_onnx(model: Any, *, dtype: str = "float32") -> Any:
     support vectors, so give it some thousand rows at a time; of clusters it asks a row's own only.
     It refuses nothing. After scaling, a feature that is NaN counts as zero, and a negative one counts
     as zero where the kernel takes none. A feature so large that sums could overflow float32, such as
-    an infinity, counts as the largest where they cannot. Other rows keep their answers.
+    an infinity, counts as the largest where they cannot. Other rows keep their decisions.
     """
     check_choice("dtype", dtype, DTYPES)
     onnx = _import_onnx()
@@ -410,7 +410,7 @@ def _decide_logs(functions: LogSum, x: _Value) -> _Value:
 
 
 def _decide_fork(functions: ClusterSum, number: int, x: _Value) -> _Value:
-    """Send every query on to where its group leads, and collect the answers."""
+    """Compute every query with the cluster or fork of its group, and collect the decisions."""
     fork = functions.forks[number]
     targets = x.graph.constant(np.array(fork.targets))
     leads_to = targets.apply("Gather", _choose_groups(functions, fork, x))
@@ -424,8 +424,8 @@ def _decide_fork(functions: ClusterSum, number: int, x: _Value) -> _Value:
         else:
             values.append(_decide_kernels(functions.clusters[target], queries))
     places = rows[0].apply("Concat", *rows[1:], axis=0).apply("Unsqueeze", np.array([1]))
-    answers = values[0].apply("Concat", *values[1:], axis=0)
-    return answers.apply("ScatterND", places, answers)
+    decisions = values[0].apply("Concat", *values[1:], axis=0)
+    return decisions.apply("ScatterND", places, decisions)
 
 
 def _choose_groups(functions: ClusterSum, fork: Fork, x: _Value) -> _Value:

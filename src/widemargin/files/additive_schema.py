@@ -1,132 +1,141 @@
-"""A fitted additive or regression classifier as plain values and arrays, and back."""
+"""Schema of the model files of the additive classifiers and of `LRSVC`."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
 
 from widemargin.additive.additive_svc import AdditiveSVC
 from widemargin.additive.anchor_model import RegressionModel
-from widemargin.additive.classifier_base import (
-    AdditiveClassifier,
-    HistogramClassifier,
-    LinearClassifier,
-)
+from widemargin.additive.classifier_base import AdditiveClassifier, HistogramClassifier
 from widemargin.additive.curves import BinEncoder, BinModel, LogEncoder, TableModel
 from widemargin.additive.dual_descent import STOP_REASONS
-from widemargin.additive.intersection_svc import IntersectionSVC
 from widemargin.additive.lr_svc import LRSVC
 from widemargin.additive.power_mean_svc import PowerMeanSVC
 from widemargin.additive.quantiser import SPACINGS, Quantiser
-from widemargin.files.container import ModelFileError, pack_csr, require, require_finite, unpack_csr
-from widemargin.files.kernel_schema import (
+from widemargin.files.container import ModelFileError, require
+from widemargin.files.estimator_schema import (
     State,
-    build_estimator,
-    build_kernel,
-    get_classes,
-    kernel_meta,
-    own_params,
-    plain_value,
-    require_vectors,
-    restore_features,
-    storable_labels,
+    count_functions,
+    read_common,
+    read_model_kernel,
+    write_common,
+)
+from widemargin.files.fields import (
+    FLOATS,
+    Context,
+    Entry,
+    Field,
+    at_least,
+    in_domain,
+    is_flag,
+    is_positive_integer,
+    one_of,
+    positive,
+    read_entries,
+    read_fields,
+    set_attributes,
+    write_fields,
 )
 from widemargin.validation import is_finite_number
 
-#: Numbers that some classifiers keep beside their model.
+#: Numbers that some additive classifiers keep beside their model.
 _NUMBERS = ("rank_", "left_out_", "unit_", "n_seen_", "t_", "violation_")
-#: Arrays that some keep.
-_EXTRAS = ("feature_ranges_", "anchors_", "origin_")
+_N_ITER = (Field("n_iter", np.int64, ("n_solved",), or_number=True),)
+_REGRESSION = (
+    Field("anchors", FLOATS, ("n_anchors", "n_features"), in_domain, may_be_sparse=True),
+    Field("coef", np.float64, ("n_functions", "n_anchors")),
+)
+_ATTRIBUTES = (
+    Field("feature_ranges", np.float64, (2, "n_features")),
+    Field("origin", np.float64, ("n_features",), is_optional=True),
+    Field("anchors", np.float64, ("n_values",), is_optional=True),
+)
+_COEF = Field("coef", np.float64, ("n_functions", "n_features", "n_terms"), attribute="coef")
+_INTERCEPT = Field("intercept", np.float64, ("n_functions",), attribute="intercept")
+_QUANTISER_ENTRIES = (Entry("spacing", one_of(SPACINGS[1:])), Entry("cut", is_flag))
+_QUANTISER = (
+    Field("low", np.float64, ("n_features",), attribute="low"),
+    Field("span", np.float64, ("n_features",), positive, "span"),
+    Field("grid", np.float64, ("n_grid",), attribute="grid"),
+)
+_BINS = (
+    Field("offsets", np.int64, ("n_bounds",), at_least(0), "offsets"),
+    Field("curves", FLOATS, ("n_functions", "n_codes"), attribute="curves"),
+    _INTERCEPT,
+)
+_LOG_ENTRIES = (
+    Entry("unit", lambda value: is_finite_number(value) and value > 0),
+    Entry("offset", lambda value: is_finite_number(value) and value > 0),
+    Entry("n_anchors", is_positive_integer),
+    Entry("skips_zero", is_flag),
+)
+_LOG = (_COEF, _INTERCEPT)
+_TABLE = (
+    _COEF,
+    _INTERCEPT,
+    Field("table", np.float64, ("n_bins", "n_terms"), attribute="encoder.table"),
+)
 
 
-def export_linear(model: LinearClassifier) -> State:
-    """Everything needed to predict and to explain, as JSON values and arrays."""
-    if isinstance(model, LRSVC) and model.explanatory is not None:
+def write_regression(model: LRSVC) -> State:
+    """Return the header values and arrays of an `LRSVC`."""
+    if model.explanatory is not None:
         raise ModelFileError("a model with an explanatory function cannot be saved; it is code")
-    meta: dict[str, Any] = {
-        "params": {name: plain_value(name, value) for name, value in own_params(model).items()},
-        "n_features": model.n_features_in_,
-        "stop_reason": model.stop_reason_,
-        "numbers": {name: getattr(model, name) for name in _NUMBERS if hasattr(model, name)},
-    }
-    arrays: dict[str, NDArray[Any]] = {
-        "classes": storable_labels(model.classes_),
-        "n_iter": np.atleast_1d(np.asarray(model.n_iter_, np.int64)),
-    }
-    if hasattr(model, "feature_names_in_"):
-        arrays["feature_names"] = model.feature_names_in_.astype(str)
-    if isinstance(model, LRSVC):
-        meta["kernel"] = kernel_meta(model.kernel_)
-        arrays["coef"] = model.coef_
-        is_sparse = sparse.issparse(model.anchors_)
-        anchors = model.anchors_
-        return meta, arrays | (pack_csr("anchors", anchors) if is_sparse else {"anchors": anchors})
-    for name in _EXTRAS:
-        if hasattr(model, name):
-            arrays[name.rstrip("_")] = np.asarray(getattr(model, name), np.float64)
-    parts = _export_model(model._model)
-    return meta | {"model": parts[0]}, arrays | parts[1]
+    meta, arrays = _write_linear(model)
+    return meta, arrays | write_fields(_REGRESSION, model)
 
 
-def _export_model(model: TableModel | BinModel) -> State:
-    if isinstance(model, BinModel):
-        meta, arrays = _export_quantiser(model.quantiser)
-        arrays |= {"offsets": model.offsets, "curves": model.curves, "intercept": model.intercept}
-        return {"kind": "bins", **meta}, arrays
-    arrays = {"coef": model.coef, "intercept": model.intercept}
-    encoder = model.encoder
-    if isinstance(encoder, LogEncoder):
-        numbers = {"unit": encoder.unit, "offset": encoder.offset, "n_anchors": encoder.n_anchors}
-        return {"kind": "log", "skips_zero": encoder.skips_zero, **numbers}, arrays
-    meta, more = _export_quantiser(encoder.quantiser)
-    return {"kind": "table", **meta}, arrays | more | {"table": encoder.table}
+def read_regression(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) -> LRSVC:
+    """Return a fitted `LRSVC`, refusing arrays that do not fit together."""
+    model: LRSVC = _read_linear(cls, meta, arrays)
+    kernel = read_model_kernel(model, meta)
+    sizes = {"n_functions": count_functions(model), "n_features": model.n_features_in_}
+    set_attributes(model, _REGRESSION, read_fields(_REGRESSION, arrays, Context(sizes, kernel)))
+    model._model = RegressionModel(kernel, model.anchors_, None, model.coef_)
+    return model
 
 
-def _export_quantiser(quantiser: Quantiser) -> State:
-    arrays = {"low": quantiser.low, "span": quantiser.span, "grid": quantiser.grid}
-    return {"spacing": quantiser.spacing, "cut": quantiser.cut}, arrays
+def write_additive(model: AdditiveClassifier) -> State:
+    """Return the header values and arrays of an additive classifier."""
+    meta, arrays = _write_linear(model)
+    meta["model"], curves = _write_model(model._model)
+    return meta, arrays | write_fields(_ATTRIBUTES, model) | curves
 
 
-def import_linear(
-    cls: type[LinearClassifier], meta: dict[str, Any], arrays: Mapping[str, Any]
-) -> LinearClassifier:
-    """Rebuild a fitted estimator, checking that all parts fit together."""
-    entries = {"params", "n_features", "stop_reason", "numbers"}
-    require(entries <= set(meta) and isinstance(meta["numbers"], dict), "entries are missing")
-    classes = get_classes(arrays)
-    model = build_estimator(cls, meta["params"], classes)
-    d = meta["n_features"]
-    require(type(d) is int and d > 0, "n_features is wrong")
-    require(meta["stop_reason"] in STOP_REASONS, "stop_reason is wrong")
-    restore_features(model, d, arrays)
-    model.classes_ = classes
-    model.stop_reason_ = meta["stop_reason"]
-    for name, value in meta["numbers"].items():
-        require(name in _NUMBERS and is_finite_number(value), "a number is wrong")
-        setattr(model, name, value)
-    n_iter = _array(arrays, "n_iter", np.int64, ndim=1)
-    model.n_iter_ = int(n_iter[0]) if len(n_iter) == 1 else n_iter
-    n_functions = 1 if len(model.classes_) == 2 else len(model.classes_)
-    if issubclass(cls, LRSVC):
-        _import_regression(model, meta, arrays, n_functions)
-        return model
-    for name in _EXTRAS:
-        if name.rstrip("_") in arrays:
-            setattr(model, name, _array(arrays, name.rstrip("_"), np.float64))
-    require(isinstance(model, AdditiveClassifier), "its kind is wrong")
-    ranges = getattr(model, "feature_ranges_", None)
-    require(ranges is not None and ranges.shape == (2, d), "its ranges are wrong")
+def read_additive(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) -> AdditiveClassifier:
+    """Return a fitted additive classifier, refusing arrays that do not fit together."""
+    model: Any = _read_linear(cls, meta, arrays)
+    d = model.n_features_in_
+    context = Context({"n_functions": count_functions(model), "n_features": d, "n_bounds": d + 1})
     if isinstance(model, HistogramClassifier):
-        model.origin_ = getattr(model, "origin_", np.zeros(d))
-        require(model.origin_.shape == (d,), "its origin is wrong")
-    model._model = _import_model(meta.get("model"), arrays, n_functions, d)
+        # Files of earlier versions have no origin.
+        model.origin_ = np.zeros(d)
+    set_attributes(model, _ATTRIBUTES, read_fields(_ATTRIBUTES, arrays, context))
+    model._model = _read_model(meta.get("model"), arrays, context)
     if not isinstance(model, PowerMeanSVC):
         model.quantiser_ = _find_quantiser(model._model)
     if isinstance(model, AdditiveSVC) and isinstance(model._model, TableModel):
-        # For partial_fit to go on with.
+        # partial_fit continues with this table.
         model._table = model.tables_
+    fitted: AdditiveClassifier = model
+    return fitted
+
+
+def _write_linear(model: Any) -> State:
+    meta, arrays = write_common(model)
+    meta["numbers"] = {name: getattr(model, name) for name in _NUMBERS if hasattr(model, name)}
+    return meta, arrays | write_fields(_N_ITER, model)
+
+
+def _read_linear(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) -> Any:
+    model = read_common(cls, meta, arrays, STOP_REASONS)
+    set_attributes(model, _N_ITER, read_fields(_N_ITER, arrays, Context()))
+    numbers = meta.get("numbers")
+    require(isinstance(numbers, dict), "entry 'numbers' is missing or wrong")
+    for name, value in meta["numbers"].items():
+        require(name in _NUMBERS and is_finite_number(value), "a number is wrong")
+        setattr(model, name, value)
     return model
 
 
@@ -138,73 +147,49 @@ def _find_quantiser(model: TableModel | BinModel) -> Quantiser:
     return model.encoder.quantiser
 
 
-def _import_regression(
-    model: LRSVC, meta: dict[str, Any], arrays: Mapping[str, Any], n_functions: int
-) -> None:
-    model.kernel_ = build_kernel(meta.get("kernel"))
-    anchors: Any = arrays.get("anchors")
-    if "anchors_data" in arrays:
-        anchors = unpack_csr("anchors", arrays)
-    good = anchors is not None and anchors.ndim == 2 and anchors.dtype in (np.float32, np.float64)
-    require(good and anchors.shape[1] == model.n_features_in_, "its anchors are wrong")
-    require_vectors("anchors", anchors, model.kernel_)
-    model.anchors_ = anchors
-    model.coef_ = _array(arrays, "coef", np.float64)
-    require(model.coef_.shape == (n_functions, anchors.shape[0]), "coef has the wrong shape")
-    model._model = RegressionModel(model.kernel_, anchors, None, model.coef_)
+def _write_model(model: TableModel | BinModel) -> State:
+    if isinstance(model, BinModel):
+        meta, arrays = _write_quantiser(model.quantiser)
+        return {"kind": "bins", **meta}, arrays | write_fields(_BINS, model)
+    encoder = model.encoder
+    if isinstance(encoder, LogEncoder):
+        numbers = {entry.name: getattr(encoder, entry.name) for entry in _LOG_ENTRIES}
+        return {"kind": "log", **numbers}, write_fields(_LOG, model)
+    meta, arrays = _write_quantiser(encoder.quantiser)
+    return {"kind": "table", **meta}, arrays | write_fields(_TABLE, model)
 
 
-def _import_model(
-    meta: Any, arrays: Mapping[str, Any], n_functions: int, d: int
-) -> TableModel | BinModel:
-    require(isinstance(meta, dict) and meta.get("kind") in ("bins", "table", "log"), "its model")
-    intercept = _array(arrays, "intercept", np.float64)
-    require(intercept.shape == (n_functions,), "intercept has the wrong shape")
-    if meta["kind"] == "bins":
-        offsets = _array(arrays, "offsets", np.int64, ndim=1)
-        curves: Any = arrays.get("curves")
-        good = len(offsets) == d + 1 and offsets[0] == 0 and (np.diff(offsets) >= 1).all()
-        require(good, "offsets are wrong")
-        good = curves is not None and curves.dtype in (np.float32, np.float64)
-        require(good and curves.shape == (n_functions, offsets[-1]), "curves are wrong")
-        require_finite("curves", curves)
-        return BinModel(_import_quantiser(meta, arrays, d), offsets, curves, intercept)
-    coef = _array(arrays, "coef", np.float64, ndim=3)
-    require(coef.shape[:2] == (n_functions, d), "coef has the wrong shape")
-    if meta["kind"] == "log":
-        numbers = [meta.get(name) for name in ("unit", "offset", "n_anchors")]
-        good = all(is_finite_number(v) and v > 0 for v in numbers)
-        good = good and type(meta.get("skips_zero")) is bool
-        require(good and numbers[2] == coef.shape[2], "its logarithms are wrong")
-        encoder = LogEncoder(meta["unit"], meta["offset"], coef.shape[2], meta["skips_zero"])
-        return TableModel(encoder, coef, intercept)
-    quantiser = _import_quantiser(meta, arrays, d)
-    table = _array(arrays, "table", np.float64, ndim=2)
-    require(table.shape == (quantiser.n_bins, coef.shape[2]), "table has the wrong shape")
-    return TableModel(BinEncoder(quantiser, table), coef, intercept)
+def _read_model(meta: Any, arrays: Mapping[str, Any], context: Context) -> TableModel | BinModel:
+    require(isinstance(meta, dict), "entry 'model' is missing or wrong")
+    kind = meta.get("kind")
+    if kind == "log":
+        numbers = read_entries(_LOG_ENTRIES, meta)
+        found = read_fields(_LOG, arrays, context)
+        fits = numbers["n_anchors"] == context.sizes["n_terms"]
+        require(fits, "entry 'n_anchors' does not match array 'coef'")
+        return TableModel(LogEncoder(**numbers), found["coef"], found["intercept"])
+    require(kind in ("bins", "table"), "the kind of its model is not known")
+    quantiser = _read_quantiser(meta, arrays, context)
+    if kind == "bins":
+        found = read_fields(_BINS, arrays, context)
+        offsets = found["offsets"]
+        good = offsets[0] == 0 and (np.diff(offsets) >= 1).all()
+        require(good and offsets[-1] == context.sizes["n_codes"], "array 'offsets' is wrong")
+        return BinModel(quantiser, offsets, found["curves"], found["intercept"])
+    context.sizes["n_bins"] = quantiser.n_bins
+    found = read_fields(_TABLE, arrays, context)
+    return TableModel(BinEncoder(quantiser, found["table"]), found["coef"], found["intercept"])
 
 
-def _import_quantiser(meta: dict[str, Any], arrays: Mapping[str, Any], d: int) -> Quantiser:
-    low, span = _array(arrays, "low", np.float64), _array(arrays, "span", np.float64)
-    grid = _array(arrays, "grid", np.float64, ndim=1)
-    require(low.shape == (d,) and span.shape == (d,) and (span > 0).all(), "ranges are wrong")
+def _write_quantiser(quantiser: Quantiser) -> State:
+    meta = {entry.name: getattr(quantiser, entry.name) for entry in _QUANTISER_ENTRIES}
+    return meta, write_fields(_QUANTISER, quantiser)
+
+
+def _read_quantiser(meta: dict[str, Any], arrays: Mapping[str, Any], context: Context) -> Quantiser:
+    values = read_entries(_QUANTISER_ENTRIES, meta)
+    found = read_fields(_QUANTISER, arrays, context)
+    grid = found["grid"]
     good = 2 <= len(grid) <= 2**16 and grid[0] >= 0 and grid[-1] <= 1 and (np.diff(grid) > 0).all()
-    require(good, "the grid is wrong")
-    require(meta.get("spacing") in SPACINGS[1:] and type(meta.get("cut")) is bool, "its bins")
-    return Quantiser(low, span, grid, meta["spacing"], meta["cut"])
-
-
-def _array(
-    arrays: Mapping[str, Any], name: str, dtype: type, ndim: int | None = None
-) -> NDArray[Any]:
-    array: Any = arrays.get(name)
-    good = array is not None and array.dtype == dtype and ndim in (None, array.ndim)
-    require(good and array.size > 0, f"array {name!r} is wrong")
-    require_finite(name, array)
-    return array
-
-
-#: Estimators of this module by the name their files carry.
-LINEAR: dict[str, type[LinearClassifier]] = {
-    cls.__name__: cls for cls in (AdditiveSVC, IntersectionSVC, PowerMeanSVC, LRSVC)
-}
+    require(good, "array 'grid' does not rise from 0 to 1 in 2 to 65,536 steps")
+    return Quantiser(**found, **values)

@@ -45,7 +45,7 @@ def replace_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def check_output(path: str | os.PathLike[str]) -> None:
-    """Raise OSError unless `replace_file` could write to `path`; nothing is left behind."""
+    """Raise OSError if `replace_file` cannot write to `path`; no file is created."""
     temporary, stream = _create_temporary(_find_target(path))
     stream.close()
     temporary.unlink()
@@ -53,7 +53,7 @@ def check_output(path: str | os.PathLike[str]) -> None:
 
 def _find_target(path: str | os.PathLike[str]) -> Path:
     target = Path(os.path.realpath(path))
-    # What is still a link leads to itself.
+    # A path that is still a link after it was resolved is a link to itself.
     if target.is_symlink() or (target.exists() and not target.is_file()):
         kind = "folder" if target.is_dir() else "device, pipe, socket or circular link"
         raise FileExistsError(

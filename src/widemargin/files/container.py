@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix, issparse
+from scipy.sparse import csr_matrix
 
 from widemargin import __version__
 from widemargin.files.atomic_output import replace_file
@@ -382,9 +382,3 @@ def require(holds: object, problem: str) -> None:
     """Refuse a file whose parts do not fit together."""
     if not holds:
         raise ModelFileError(f"{problem}; the file is damaged or was not written by widemargin")
-
-
-def require_finite(name: str, array: Any) -> None:
-    """Refuse an array or a sparse matrix of a file that holds NaN or infinity."""
-    values = array.data if issparse(array) else array
-    require(np.isfinite(values).all(), f"array {name!r} holds NaN or infinity")

@@ -75,7 +75,7 @@ def parse_csv(
     at = _find_column(label, rows)
     if at is None:
         raise ValueError(
-            f"label: {name} has no column {label!r}; give a name of its header or a number"
+            f"label: {name} has no column {label!r:.80}; give a name of its header or a number"
         )
     names = None if rows.header is None else rows.header[:at] + rows.header[at + 1 :]
     return _to_numbers(rows, at, delimiter, name), _to_labels(rows, at, name), names
@@ -93,7 +93,7 @@ def _decode(content: bytes, name: str) -> str:
 
 
 def _read_rows(text: str, delimiter: str, name: str, n_rows: int | None = None) -> _Rows:
-    """Split text into rows and fields; rows that are blank are left out."""
+    """Split text into rows and fields, without blank rows."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     fields, lines = [], []
     try:
@@ -113,7 +113,7 @@ def _read_rows(text: str, delimiter: str, name: str, n_rows: int | None = None) 
 
 
 def _find_delimiter(text: str, name: str, label: str | None, n_features: int | None) -> str:
-    """The only separator by which the first rows are numbers; else the most likely one."""
+    """Return the only separator that makes the first rows numbers, or else the most likely one."""
     head = _take_head(text)
     sampled = {}
     for delimiter in DELIMITERS.values():
@@ -126,18 +126,18 @@ def _find_delimiter(text: str, name: str, label: str | None, n_features: int | N
             f"{name}, line {sampled[good[0]].lines[0]}: the fields can be separated in more than one "
             f"way; say which with --delimiter {', '.join(DELIMITERS)}"
         )
-    # Where no separator gives numbers, the error about the first field that is none tells more.
+    # If no separator gives numbers, the error for the first field that is no number helps more.
     return good[0] if good else max(sampled, key=lambda d: _evenness(sampled[d]), default=",")
 
 
 def _take_head(text: str) -> str:
-    """Whole lines at the beginning of a text; all of it if its first line is very long."""
+    """Return the complete lines at the beginning of a text, or all of it if its first line is long."""
     end = text.rfind("\n", 0, _HEAD_CHARACTERS)
     return text if len(text) <= _HEAD_CHARACTERS or end < 0 else text[: end + 1]
 
 
 def _evenness(rows: _Rows) -> float:
-    """Share of the rows that have the commonest number of fields; zero if that is one."""
+    """Return the share of rows with the most frequent number of fields; zero if that number is one."""
     width, count = Counter(map(len, rows.fields)).most_common(1)[0] if rows.fields else (1, 0)
     return count / len(rows.fields) if width > 1 else 0.0
 
@@ -163,7 +163,7 @@ def _cuts_decimals(rows: _Rows, label: str | None) -> bool:
 
 
 def _features(rows: _Rows, at: int | None) -> list[int]:
-    """Columns but that of the labels, if there is one."""
+    """Return the columns of features."""
     return [column for column in range(rows.width) if column != at]
 
 
@@ -190,7 +190,7 @@ def _check_widths(rows: _Rows, name: str, n_features: int | None) -> None:
 
 
 def _find_column(label: str | None, rows: _Rows) -> int | None:
-    """Column of the labels, or None if there is no such column."""
+    """Return the column of the labels, or None if there is no such column."""
     if label is None:
         return rows.width - 1
     if rows.header is not None and label in rows.header:
@@ -200,7 +200,7 @@ def _find_column(label: str | None, rows: _Rows) -> int | None:
 
 
 def _to_labels(rows: _Rows, at: int, name: str) -> NDArray[Any]:
-    """Labels: integers if all are, else the texts."""
+    """Return the labels as integers if all are integers, else as texts."""
     texts = [row[at] for row in rows.fields]
     for line, text in zip(rows.lines, texts, strict=True):
         if not text.strip():
@@ -211,7 +211,7 @@ def _to_labels(rows: _Rows, at: int, name: str) -> NDArray[Any]:
 
 
 def _to_numbers(rows: _Rows, at: int | None, delimiter: str, name: str) -> NDArray[np.float64]:
-    """Fields as finite numbers, without column ``at``."""
+    """Return the fields as finite numbers, without column ``at``."""
     fields = rows.fields if at is None else [row[:at] + row[at + 1 :] for row in rows.fields]
     if delimiter != "," and any("," in field for row in fields for field in row):
         _refuse_points(rows, at, name)
@@ -231,13 +231,13 @@ def _refuse_points(rows: _Rows, at: int | None, name: str) -> None:
         for column in _features(rows, at):
             if "." in row[column]:
                 raise ValueError(
-                    f"{name}, line {line}: {row[column]!r} has a point, but other numbers have a "
+                    f"{name}, line {line}: {row[column]!r:.80} has a point, but other numbers have a "
                     "comma; write all decimals with a point, and do not separate thousands"
                 )
 
 
 def _explain_field(rows: _Rows, at: int | None, delimiter: str, name: str) -> ValueError:
-    """Error about the first field that is not a finite number."""
+    """Return the error for the first field that is not a finite number."""
     line, column, text = next(
         (line, column, row[column])
         for line, row in zip(rows.lines, rows.fields, strict=True)
@@ -259,7 +259,7 @@ def _explain_field(rows: _Rows, at: int | None, delimiter: str, name: str) -> Va
 
 
 def _parse_number(text: str, delimiter: str) -> float | None:
-    """A field as number, with a decimal comma where that does not separate fields."""
+    """Return a field as number; a comma is a decimal comma where it does not separate fields."""
     if delimiter != "," and _DECIMAL_COMMA.fullmatch(text):
         text = text.replace(",", ".")
     try:

@@ -24,7 +24,7 @@ FORMATS = ("auto", "svmlight", "csv")
 CSV_ENDINGS = (".csv", ".tsv")
 NPZ_ENDING = ".npz"
 _COMPRESSED: dict[str, Callable[[Path], Any]] = {".gz": gzip.open, ".bz2": bz2.open}
-#: How files that hold no text begin, and what to do about it.
+#: First bytes of files that are not text, with advice for each.
 _BINARY = {
     b"PAR1": "a Parquet file; convert it, for example with pandas.read_parquet(...).to_csv(...)",
     b"ARROW1": "an Arrow file; convert it to CSV or npz",
@@ -42,7 +42,7 @@ _BINARY = {
 }
 #: Bytes that are looked at to tell text from something else.
 _SNIFFED_BYTES = 4096
-#: What decompression raises on a truncated or damaged file.
+#: Exceptions that decompression raises for a truncated or damaged file.
 _DAMAGE = (EOFError, zlib.error, OSError)
 #: Integers that float64 holds without rounding.
 _EXACT = 2.0**53
@@ -57,7 +57,7 @@ class Table(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Something to read from: a name for errors, and a function that opens it from the start."""
+    """An input: its name for errors, and a function that opens it from the start."""
 
     name: str
     open: Callable[[], Any]
@@ -117,7 +117,7 @@ def read_table(
 
 
 def _find_source(path: str | os.PathLike[str]) -> tuple[Source, str]:
-    """Source of a path, and the ending of its name without that of a compression."""
+    """Return the input at a path and its extension, without that of a compression."""
     if os.fspath(path) == STANDARD_INPUT:
         return _hold("standard input", sys.stdin.buffer), ""
     file = Path(path)
@@ -159,7 +159,7 @@ def _refuse_binary(source: Source) -> None:
 
 
 def _guess_form(source: Source) -> str:
-    """Format of text without a name: the first line with a pair or a separator decides."""
+    """Return the format of text from standard input, by its first line with a pair or a separator."""
     with source.open() as stream:
         for line in stream:
             text = line.partition(b"#")[0]
@@ -174,7 +174,7 @@ def _guess_form(source: Source) -> str:
 
 
 class _CountedLines:
-    """Lines of a stream, for a parser that is to be asked where it stopped."""
+    """Lines of a stream, counted so that an error can name the line where a parser stopped."""
 
     def __init__(self, stream: Any) -> None:
         self.n_lines = 0
@@ -231,12 +231,12 @@ def _check_svmlight(source: Source, X: Any, y: NDArray[Any], n_features: int | N
 
 
 def _find_row(X: Any, marked: NDArray[np.bool_]) -> int:
-    """Row of the first stored value that is marked."""
+    """Return the row of the first stored value that is marked."""
     return int(np.searchsorted(X.indptr, marked.argmax(), side="right")) - 1
 
 
 def _find_line(source: Source, row: int) -> int:
-    """Number of the line that holds a row: blank lines and comments hold none."""
+    """Return the number of the line that holds a row, counting blank lines and comments."""
     with source.open() as stream:
         lines = enumerate(stream, start=1)
         numbers = (number for number, line in lines if line.partition(b"#")[0].strip())

@@ -1,89 +1,127 @@
-"""What a fitted `DCSVC` has beyond a `KernelSVC`, as plain values and arrays, and back."""
+"""Schema of the model files of `DCSVC`: that of an exact classifier, and the clusters of a level."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, fields
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from widemargin.divide.cluster_models import ClusterParts, Committee
 from widemargin.divide.dc_svc import DCSVC
 from widemargin.divide.partition import Partition
 from widemargin.divide.records import LevelRecord
-from widemargin.files.container import pack_csr, require, require_finite, unpack_csr
-from widemargin.files.kernel_schema import require_vectors
+from widemargin.files.container import require
+from widemargin.files.estimator_schema import State
+from widemargin.files.fields import (
+    FLOATS,
+    Context,
+    Field,
+    at_least,
+    below,
+    in_domain,
+    read_fields,
+    set_attributes,
+    write_fields,
+)
+from widemargin.files.kernel_schema import read_attributes, write_exact
 from widemargin.kernels import Precomputed
 from widemargin.validation import is_finite_number
 
-_COMMITTEE = ("slope", "prior")
-#: Levels of a nested partition that a file may have; fits make far fewer.
+#: Depth of a nested partition that a file may have; fits make far fewer levels.
 _MAX_DEPTH = 50
+_FIELDS = (
+    Field("cluster_intercepts", np.float64, ("n_clusters", "n_problems")),
+    Field("support_clusters", np.int32, ("n_vectors",), below("n_clusters"), may_be_empty=True),
+)
+#: The sampled rows that kernel k-means assigns clusters by.
+_SAMPLES = (
+    Field("samples", FLOATS, ("n_samples", "n_features"), in_domain, "samples", may_be_sparse=True),
+)
+#: The weights of the Bayesian committee machine.
+_COMMITTEE = (
+    Field("committee_slope", np.float64, ("n_clusters", "n_problems"), attribute="slope"),
+    Field("committee_prior", np.float64, ("n_problems",), attribute="prior"),
+)
+#: The nodes of a nested partition one after another, each with its groups and their samples.
+#: ``partition_child`` holds the number of the node that divides a part further, or -1.
+_PARTITION = (
+    Field("partition_groups", np.int64, ("n_nodes",), at_least(1)),
+    Field("partition_sizes", np.int64, ("n_groups",), at_least(1)),
+    Field("partition_squared_norms", np.float64, ("n_groups",)),
+    Field("partition_part", np.int64, ("n_groups",), at_least(0)),
+    Field("partition_sample", np.int64, ("n_sampled",), below("n_samples")),
+    Field("partition_on_sphere", np.bool_, (1,)),
+    Field("partition_child", np.int64, ("n_parts",), at_least(-1)),
+)
 
 
-def export_clusters(model: DCSVC) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """The clusters of the model's level; other levels that were kept are not exported."""
+def write_divided(model: DCSVC) -> State:
+    """Return the header values and arrays of a `DCSVC`, with the clusters of its last level only."""
+    meta, arrays = write_exact(model)
+    meta |= {"levels": [asdict(record) for record in model.levels_], "level": model.level_}
     parts = model._parts
-    meta = {"levels": [asdict(record) for record in model.levels_], "level": model.level_}
-    arrays: dict[str, NDArray[Any]] = {
-        "support_clusters": model.support_clusters_,
-        "cluster_intercepts": model.cluster_intercepts_,
-    }
+    arrays |= write_fields(_FIELDS, model)
     if parts.partition is not None:
-        arrays |= _flatten(parts.partition)
-    if sparse.issparse(parts.samples):
-        arrays |= pack_csr("samples", parts.samples)
-    elif parts.samples is not None:
-        arrays["samples"] = parts.samples
+        arrays |= write_fields(_PARTITION, _flatten(parts.partition))
+    if parts.samples is not None:
+        arrays |= write_fields(_SAMPLES, parts)
     if parts.committee is not None:
-        arrays |= {f"committee_{name}": getattr(parts.committee, name) for name in _COMMITTEE}
+        arrays |= write_fields(_COMMITTEE, parts.committee)
     return meta, arrays
 
 
-def import_clusters(model: DCSVC, meta: dict[str, Any], arrays: Mapping[str, Any]) -> None:
-    """Give a model, whose attributes of a `KernelSVC` are set, its clusters back."""
+def read_divided(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) -> DCSVC:
+    """Return a fitted `DCSVC`, refusing arrays that do not fit together."""
+    model: DCSVC = read_attributes(cls, meta, arrays)
     require(isinstance(meta.get("levels"), list) and meta["levels"], "its levels are wrong")
     model.levels_ = [_read_record(record) for record in meta["levels"]]
     model.level_ = model.levels_[-1].level
     require(meta.get("level") == model.level_ >= 0, "its level is wrong")
     n_problems, n_vectors = model.dual_coef_.shape
-    clusters = _get(arrays, "support_clusters", np.int32, (n_vectors,))
-    intercepts: Any = arrays.get("cluster_intercepts")
-    require(intercepts is not None and intercepts.ndim == 2, "its clusters are wrong")
-    n_clusters = len(intercepts)
-    _get(arrays, "cluster_intercepts", np.float64, (n_clusters, n_problems))
-    inside = (clusters >= 0).all() and (clusters < n_clusters).all()
-    require(n_clusters > 0 and inside, "its clusters are wrong")
-    partition: Partition | None = None
-    samples: Any = None
-    given = isinstance(model.kernel_, Precomputed)
-    if model.level_ > 0:
-        if not given:
-            packed = "samples_data" in arrays
-            samples = unpack_csr("samples", arrays) if packed else arrays.get("samples")
-            good = samples is not None and samples.ndim == 2
-            require(good and samples.shape[1] == model.n_features_in_, "its samples are wrong")
-            require(samples.dtype.kind == "f", "its samples are wrong")
-            require_vectors("samples", samples, model.kernel_)
-        n_samples = model.n_features_in_ if given else samples.shape[0]
-        partition = _restore(arrays, n_samples)
-        require(partition.n_clusters == n_clusters, "its clusters do not match its partition")
-    else:
-        require(n_clusters == 1, "the whole problem has one cluster")
-    model.support_clusters_, model.cluster_intercepts_ = clusters, intercepts
+    sizes = {
+        "n_problems": n_problems, "n_vectors": n_vectors, "n_features": model.n_features_in_
+    }  # fmt: skip
+    context = Context(sizes, model.kernel_)
+    set_attributes(model, _FIELDS, read_fields(_FIELDS, arrays, context))
     model._stages = None
-    model._parts = ClusterParts(
+    model._parts = _read_parts(model, arrays, context)
+    model.restore_model()
+    return model
+
+
+def _read_parts(model: DCSVC, arrays: Mapping[str, Any], context: Context) -> ClusterParts:
+    """Return what predictions from clusters need; level 0 is a single cluster of all rows."""
+    samples: Any = None
+    partition: Partition | None = None
+    committee: Committee | None = None
+    sizes = context.sizes
+    is_precomputed = isinstance(model.kernel_, Precomputed)
+    if model.level_ == 0:
+        require(sizes["n_clusters"] == 1, "level 0 has more than one cluster")
+    else:
+        if is_precomputed:
+            # Samples are columns of the kernel matrix.
+            sizes["n_samples"] = model.n_features_in_
+        else:
+            samples = read_fields(_SAMPLES, arrays, context)["samples"]
+        partition = _restore(arrays, context)
+        fits = partition.n_clusters == sizes["n_clusters"]
+        require(fits, "its clusters do not match its partition")
+        if model.combine == "bcm":
+            committee = Committee(*read_fields(_COMMITTEE, arrays, context).values())
+    return ClusterParts(
         kernel=model.kernel_,
-        vectors=None if given else model.support_vectors_,
+        vectors=None if is_precomputed else model.support_vectors_,
         columns=model.support_.astype(np.intp),
-        clusters=clusters,
+        clusters=model.support_clusters_,
         coef=model.dual_coef_,
-        intercept=intercepts,
+        intercept=model.cluster_intercepts_,
         mean_intercept=model.intercept_,
         partition=partition,
         samples=samples,
-        committee=_read_committee(model, arrays, n_clusters, n_problems),
+        committee=committee,
     )
 
 
@@ -97,30 +135,8 @@ def _read_record(record: Any) -> LevelRecord:
     return LevelRecord(**record)
 
 
-def _read_committee(
-    model: DCSVC, arrays: Mapping[str, Any], n_clusters: int, n_problems: int
-) -> Committee | None:
-    if model.combine != "bcm" or model.level_ == 0:
-        return None
-    shapes = [(n_clusters, n_problems), (n_problems,)]
-    return Committee(
-        *(
-            _get(arrays, f"committee_{name}", np.float64, shape)
-            for name, shape in zip(_COMMITTEE, shapes, strict=True)
-        )
-    )
-
-
-def _get(arrays: Mapping[str, Any], name: str, dtype: type, shape: tuple[int, ...]) -> NDArray[Any]:
-    array: Any = arrays.get(name)
-    good = array is not None and array.dtype == dtype and array.shape == shape
-    require(good, f"array {name!r} is wrong")
-    require_finite(name, array)
-    return array
-
-
-def _flatten(partition: Partition) -> dict[str, NDArray[Any]]:
-    """Nested partitions one after another; ``child`` gives the number of each part's, or -1."""
+def _flatten(partition: Partition) -> SimpleNamespace:
+    """Return the arrays of a nested partition, its nodes numbered in depth-first order."""
     nodes: list[Partition] = []
     children: list[list[int]] = []
 
@@ -134,62 +150,59 @@ def _flatten(partition: Partition) -> dict[str, NDArray[Any]]:
         return number
 
     visit(partition)
-    return {
-        "partition_sizes": np.concatenate([np.diff(node.bounds) for node in nodes]).astype(
-            np.int64
-        ),
-        "partition_on_sphere": np.array([partition.on_sphere]),
-        "partition_groups": np.array([len(node.squared_norms) for node in nodes], np.int64),
-        "partition_sample": np.concatenate([node.sample for node in nodes]).astype(np.int64),
-        "partition_squared_norms": np.concatenate([node.squared_norms for node in nodes]),
-        "partition_part": np.concatenate([node.part_of for node in nodes]).astype(np.int64),
-        "partition_child": np.concatenate(children).astype(np.int64),
-    }
+    return SimpleNamespace(
+        partition_groups_=[len(node.squared_norms) for node in nodes],
+        partition_sizes_=np.concatenate([np.diff(node.bounds) for node in nodes]),
+        partition_squared_norms_=np.concatenate([node.squared_norms for node in nodes]),
+        partition_part_=np.concatenate([node.part_of for node in nodes]),
+        partition_sample_=np.concatenate([node.sample for node in nodes]),
+        partition_on_sphere_=[partition.on_sphere],
+        partition_child_=np.concatenate(children),
+    )
 
 
-def _restore(arrays: Mapping[str, Any], n_samples: int) -> Partition:
-    groups: Any = arrays.get("partition_groups")
-    require(groups is not None and groups.ndim == 1 and len(groups), "its partition is missing")
-    _get(arrays, "partition_groups", np.int64, groups.shape)
-    require((groups > 0).all() and groups.max() <= 2**31, "its partition is wrong")
-    total = (int(groups.sum()),)
-    sizes = _get(arrays, "partition_sizes", np.int64, total)
-    squared_norms = _get(arrays, "partition_squared_norms", np.float64, total)
-    part_of = _get(arrays, "partition_part", np.int64, total)
-    require((sizes > 0).all() and (sizes <= n_samples).all(), "its partition is wrong")
-    sample = _get(arrays, "partition_sample", np.int64, (int(sizes.sum()),))
-    require((sample >= 0).all() and (sample < n_samples).all(), "its partition is wrong")
-    on_sphere = bool(_get(arrays, "partition_on_sphere", np.bool_, (1,))[0])
-    ends = np.cumsum(groups)
+def _restore(arrays: Mapping[str, Any], context: Context) -> Partition:
+    """Return the nested partition that `_flatten` stored, refusing parts that do not add up."""
+    found = read_fields(_PARTITION, arrays, context)
+    groups, sizes, squared_norms, part_of, sample, on_sphere, child = found.values()
+    ends = _end_positions(groups, len(sizes))
+    _end_positions(sizes, len(sample))
     parts = np.array(
         [_count_parts(part_of[end - n : end]) for n, end in zip(groups, ends, strict=True)]
     )
-    child_ends = np.cumsum(parts)
-    child = _get(arrays, "partition_child", np.int64, (int(parts.sum()),))
+    child_ends = _end_positions(parts, len(child))
     sample_ends = np.cumsum(np.add.reduceat(sizes, ends - groups))
 
     def build(number: int, depth: int) -> Partition:
         require(depth < _MAX_DEPTH, "its partition is too deep")
         mine = slice(ends[number] - groups[number], ends[number])
         bounds = np.concatenate([[0], np.cumsum(sizes[mine])]).astype(np.intp)
-        below = child[child_ends[number] - parts[number] : child_ends[number]]
-        # Numbers grow with depth, so a damaged file cannot send us in circles.
-        valid = (below == -1) | ((below > number) & (below < len(groups)))
+        inner = child[child_ends[number] - parts[number] : child_ends[number]]
+        # Numbers grow with depth, so that no file can make this function call itself for ever.
+        valid = (inner == -1) | ((inner > number) & (inner < len(groups)))
         require(valid.all(), "its partition is wrong")
         return Partition(
             sample[sample_ends[number] - bounds[-1] : sample_ends[number]].astype(np.intp),
             bounds,
             squared_norms[mine],
-            on_sphere,
+            bool(on_sphere[0]),
             part_of[mine].astype(np.int32),
-            {p: build(int(n), depth + 1) for p, n in enumerate(below) if n >= 0},
+            {p: build(int(n), depth + 1) for p, n in enumerate(inner) if n >= 0},
         )
 
     return build(0, 0)
 
 
+def _end_positions(counts: NDArray[np.int64], total: int) -> NDArray[np.int64]:
+    """Return where each of some consecutive pieces of an array ends; they must fill the array."""
+    # The first condition keeps the sum from overflowing.
+    fits = (counts <= total).all() and counts.sum() == total
+    require(fits, "the parts of its partition do not add up")
+    return np.cumsum(counts)
+
+
 def _count_parts(part_of: NDArray[Any]) -> int:
-    """Number of parts that groups belong to, which are numbered without gaps."""
+    """Return the number of parts that groups belong to; parts are numbered without gaps."""
     numbers = np.unique(part_of)
     require(np.array_equal(numbers, np.arange(len(numbers))), "its partition is wrong")
     return len(numbers)

@@ -18,7 +18,7 @@ _NAMES = {
 
 
 def to_libsvm_model(model: Any, one_vs_one: bool) -> LibsvmModel:
-    """A fitted `KernelSVC` as LIBSVM stores it.
+    """Return a fitted `KernelSVC` as a model of LIBSVM.
 
     LIBSVM's function of a pair is positive for the first class, ours for the second, so every sign
     turns round.
@@ -40,7 +40,7 @@ def to_libsvm_model(model: Any, one_vs_one: bool) -> LibsvmModel:
 
 
 def check_libsvm(kernel: str, one_vs_one: bool, classes: NDArray[Any]) -> None:
-    """Refuse a model that LIBSVM's format cannot hold."""
+    """Raise an error for a model that LIBSVM's format cannot hold."""
     if not one_vs_one:
         raise ValueError(
             "multi_class: LIBSVM's format holds one-vs-one models only; fit with multi_class='ovo'"
@@ -58,7 +58,7 @@ def check_libsvm(kernel: str, one_vs_one: bool, classes: NDArray[Any]) -> None:
 
 
 def from_libsvm_model(file: LibsvmModel) -> dict[str, Any]:
-    """Fitted attributes of a `KernelSVC` for a model of LIBSVM, classes in ascending order."""
+    """Return the fitted attributes of a `KernelSVC` for a model of LIBSVM, with sorted classes."""
     order = np.argsort(file.labels)
     k = len(order)
     owner = np.repeat(np.arange(k), file.n_support)
@@ -101,7 +101,7 @@ def _make_kernel(file: LibsvmModel) -> Kernel:
 def _to_rows(
     dual_coef: NDArray[np.float64], n_support: NDArray[Any], k: int
 ) -> NDArray[np.float64]:
-    """Coefficients of pairs in LIBSVM's k - 1 rows, where each vector has one per other class."""
+    """Return one-vs-one coefficients in LIBSVM's k - 1 rows: one per vector and other class."""
     rows = np.zeros((k - 1, dual_coef.shape[1]))
     owner = np.repeat(np.arange(k), n_support)
     for pair, (a, b) in zip(dual_coef, class_pairs(k), strict=True):

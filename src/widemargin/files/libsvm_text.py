@@ -66,7 +66,7 @@ class LibsvmModel:
     labels : tuple of int
         Class labels in LIBSVM's order.
     rho : ndarray of shape (k * (k - 1) / 2,)
-        What each decision function subtracts.
+        The constant that each decision function subtracts.
     n_support : ndarray of shape (k,)
         Number of support vectors per class; the vectors are grouped by class.
     coef : ndarray of shape (k - 1, n_sv)
@@ -165,7 +165,7 @@ def read_libsvm_model(path: str | os.PathLike[str]) -> LibsvmModel:
 
 
 class _LineError(Exception):
-    """A line at fault; becomes a ModelFileError where the name of the file is known."""
+    """An error in a line; it becomes a ModelFileError where the name of the file is known."""
 
 
 def _reject(line: int, problem: str) -> NoReturn:

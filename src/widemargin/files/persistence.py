@@ -5,20 +5,37 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin.additive.additive_svc import AdditiveSVC
+from widemargin.additive.intersection_svc import IntersectionSVC
+from widemargin.additive.lr_svc import LRSVC
+from widemargin.additive.power_mean_svc import PowerMeanSVC
 from widemargin.divide.dc_svc import DCSVC
 from widemargin.exact.kernel_svc import KernelSVC
-from widemargin.files.additive_schema import LINEAR, export_linear, import_linear
+from widemargin.files.additive_schema import (
+    read_additive,
+    read_regression,
+    write_additive,
+    write_regression,
+)
 from widemargin.files.container import ModelFileError, read_model_file, write_model_file
-from widemargin.files.divide_schema import export_clusters, import_clusters
-from widemargin.files.kernel_schema import State, export_state, import_state
-from widemargin.files.projected_schema import export_projected, import_projected
+from widemargin.files.divide_schema import read_divided, write_divided
+from widemargin.files.estimator_schema import Schema
+from widemargin.files.kernel_schema import read_exact, write_exact
+from widemargin.files.projected_schema import read_projected, write_projected
 from widemargin.files.stored_params import check_params
 from widemargin.projected.projected_svc import ProjectedSVC
 
-#: Estimators that can be saved, by the name their files carry.
-SAVEABLE: dict[str, type[Any]] = {
-    "KernelSVC": KernelSVC, "DCSVC": DCSVC, "ProjectedSVC": ProjectedSVC, **LINEAR
-}  # fmt: skip
+_SCHEMAS = (
+    Schema(KernelSVC, write_exact, read_exact),
+    Schema(DCSVC, write_divided, read_divided),
+    Schema(ProjectedSVC, write_projected, read_projected),
+    Schema(AdditiveSVC, write_additive, read_additive),
+    Schema(IntersectionSVC, write_additive, read_additive),
+    Schema(PowerMeanSVC, write_additive, read_additive),
+    Schema(LRSVC, write_regression, read_regression),
+)
+#: Schemas of the estimators that can be saved, by the name their files carry.
+SAVEABLE = {schema.estimator.__name__: schema for schema in _SCHEMAS}
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
@@ -36,27 +53,16 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         not a regular file raises `FileExistsError`.
     """
     kind = type(model).__name__
-    if SAVEABLE.get(kind) is not type(model):
+    schema = SAVEABLE.get(kind)
+    if schema is None or schema.estimator is not type(model):
         raise TypeError(
             f"model: a {kind} cannot be saved; give a fitted {', '.join(SAVEABLE)} (of a pipeline, "
             "save the last step)"
         )
     check_is_fitted(model)
-    # What a fit would refuse, loading refuses too, so that it must not get into a file.
+    # Loading refuses parameters that a fit refuses, so that a file must not hold them.
     check_params(model, model.classes_)
-    write_model_file(path, kind, *_export(model))
-
-
-def _export(model: Any) -> State:
-    if isinstance(model, ProjectedSVC):
-        return export_projected(model)
-    if type(model).__name__ in LINEAR:
-        return export_linear(model)
-    meta, arrays = export_state(model)
-    if isinstance(model, DCSVC):
-        more_meta, more_arrays = export_clusters(model)
-        return meta | more_meta, arrays | more_arrays
-    return meta, arrays
+    write_model_file(path, kind, *schema.write(model))
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -66,9 +72,9 @@ def load(path: str | os.PathLike[str]) -> Any:
     ----------
     path : path-like
         The file. Reading it runs no code of it, and a damaged or inconsistent file raises
-        `ValueError`. Its checksums find damage by chance; they are no signature: whoever can change
-        a file can also write checksums that match, and with them a model that predicts what they
-        like. Load files from sources that you trust, or verify a signature first.
+        `ValueError`. Checksums detect accidental damage only: an attacker who can change a
+        file can also write matching checksums and a model with other predictions. Load files from
+        sources that you trust, or verify a signature first.
 
     Returns
     -------
@@ -81,15 +87,8 @@ def load(path: str | os.PathLike[str]) -> Any:
             f"cannot read {os.fspath(path)!r}: it holds a {file.kind!r:.80}, which this version of "
             f"widemargin does not know (written by {file.library_version:.40}); upgrade"
         )
+    schema = SAVEABLE[file.kind]
     try:
-        if file.kind == "ProjectedSVC":
-            return import_projected(file.meta, file.arrays)
-        if file.kind in LINEAR:
-            return import_linear(LINEAR[file.kind], file.meta, file.arrays)
-        model = import_state(SAVEABLE[file.kind], file.meta, file.arrays)
-        if isinstance(model, DCSVC):
-            import_clusters(model, file.meta, file.arrays)
-        model.restore_model()
-        return model
+        return schema.read(schema.estimator, file.meta, file.arrays)
     except ModelFileError as error:
         raise ModelFileError(f"cannot read {os.fspath(path)!r}: {error}") from error

@@ -1,6 +1,6 @@
 """Parameters that model files may hold: those that a fit would take."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,8 @@ from widemargin.parallel import count_threads
 from widemargin.problem import Problem
 from widemargin.validation import resolve_kernel, validate_class_weights
 
+#: Characters of a value that an error repeats: a file may hold texts of any length.
+SHOWN = 80
 #: Stands for the training data where only parameters are looked at.
 _ANY_DATA = Problem(
     X=np.zeros((1, 1)), labels=np.zeros(1, np.intp), classes=np.zeros(1), sample_weights=np.ones(1),
@@ -34,7 +36,7 @@ def check_params(model: Any, classes: NDArray[Any]) -> None:
     if isinstance(model, PowerMeanSVC):
         model._scalar_kernel()
     if isinstance(model, LRSVC) and not (isinstance(model.anchors, str) or np.ndim(model.anchors)):
-        raise ValueError(f"anchors: give 'kmeans', 'random' or an array, got {model.anchors!r}")
+        raise ValueError(f"anchors: give 'kmeans', 'random' or an array, got {model.anchors!r:.80}")
     count_threads(params["n_jobs"])
     _name_errors("random_state", check_random_state, params["random_state"])
     _name_errors("class_weight", validate_class_weights, params["class_weight"], classes, classes)
@@ -44,4 +46,14 @@ def _name_errors(name: str, check: Callable[..., object], *args: Any) -> None:
     try:
         check(*args)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name}: {error}") from error
+        # scikit-learn repeats all labels in its errors.
+        raise ValueError(f"{name}: {error!s:.400}") from error
+
+
+def shorten_values(message: str, values: Iterable[Any]) -> str:
+    """Return the message with every long value that it repeats cut to `SHOWN` characters."""
+    for value in values:
+        for text in (repr(value), str(value)):
+            if len(text) > SHOWN:
+                message = message.replace(text, f"{text[:SHOWN]}...")
+    return message

@@ -49,18 +49,18 @@ KERNELS: dict[str, type[Kernel]] = {
 
 
 def needs_nonnegative(kernel: Any) -> bool:
-    """Whether a kernel, given as estimators take it, is for histograms only."""
+    """Return whether the ``kernel`` parameter of an estimator names a kernel for histograms only."""
     known = KERNELS.get(kernel) if isinstance(kernel, str) else kernel
     return bool(getattr(known, "needs_nonnegative", False))
 
 
 def is_precomputed(kernel: Any) -> bool:
-    """Whether a kernel, given as estimators take it, is a matrix computed before."""
+    """Return whether the ``kernel`` parameter of an estimator means a precomputed matrix."""
     return isinstance(kernel, Precomputed) or (isinstance(kernel, str) and kernel == "precomputed")
 
 
 def make_kernel(kernel: str | Kernel | Callable[[Any, Any], Any], **params: float) -> Kernel:
-    """Kernel object for a name, a kernel object or a callable.
+    """Return the kernel object for a name, a kernel object or a callable.
 
     ``params`` may hold more than the kernel takes (gamma, degree, coef0); the rest is ignored, as
     in scikit-learn.

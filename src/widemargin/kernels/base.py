@@ -1,4 +1,4 @@
-"""What every kernel offers: tiles of its matrix, products with it, and its diagonal."""
+"""The interface of kernels: blocks of the kernel matrix, products with it, and its diagonal."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -17,7 +17,7 @@ Index = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Points:
-    """Rows of data in the form a kernel's loops want them.
+    """Rows of data in the form that the compiled loops of a kernel read.
 
     Attributes
     ----------
@@ -41,13 +41,13 @@ class Points:
 
     @property
     def entries_per_row(self) -> float:
-        """Stored values per point: what a kernel value costs."""
+        """Number of stored values per point, to which the time for a kernel value is proportional."""
         stored = self.values.nnz if sparse.issparse(self.values) else self.values.size
         return stored / max(len(self), 1)
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by the arrays."""
+        """Number of bytes that the arrays hold."""
         if sparse.issparse(self.values):
             v = self.values
             return int(v.data.nbytes + v.indices.nbytes + v.indptr.nbytes + self.norms.nbytes)
@@ -59,18 +59,18 @@ SMALL_ROWS, SMALL_VALUES = 200, 10**6
 
 
 def is_small(n_rows: int, n_features: int) -> bool:
-    """Whether rows are so few that exactness costs nothing."""
+    """Return whether there are so few rows that float64 kernel values cost little."""
     return n_rows <= SMALL_ROWS and n_rows * n_features <= SMALL_VALUES
 
 
 def check_width(n_features: int, expected: int) -> None:
-    """Refuse rows of another width than the compiled loops are about to read."""
+    """Raise an error if rows do not have the number of features that the compiled loops read."""
     if n_features != expected:
         raise ValueError(f"X: the rows have {n_features} features, but {expected} are expected")
 
 
 def as_dense(X: Any) -> NDArray[np.float64]:
-    """A float64 array of a dense or sparse matrix."""
+    """Return a dense or sparse matrix as a float64 array."""
     return np.asarray(X.toarray() if sparse.issparse(X) else X, np.float64)
 
 
@@ -88,17 +88,17 @@ class Kernel(ABC):
 
     @property
     def floor(self) -> float:
-        """Least value that tiles hold where the kernel's own is smaller yet; zero if that is none."""
+        """Smallest kernel value that blocks can hold; smaller ones become it. Zero for none."""
         return 0.0
 
     @property
     def largest_query(self) -> float:
-        """Largest value of a feature for which tiles are computed without overflow."""
+        """Largest feature for which blocks are computed without overflow."""
         return float("inf")
 
     @property
     def is_product(self) -> bool:
-        """Whether it is a function of a scalar product, which BLAS computes."""
+        """Whether the kernel is a function of the scalar product, which BLAS computes."""
         return False
 
     @abstractmethod
@@ -114,14 +114,14 @@ class Kernel(ABC):
         """
 
     def narrow(self, points: Points, like: Points | None = None) -> Points:
-        """The same points with fewer digits, where a thousandth of a kernel value is enough.
+        """Return the same points in lower precision, for kernel values with errors up to a thousandth.
 
         Which cluster is nearest, say. As in `prepare`, points that meet must be alike.
         """
         return points
 
     def take(self, points: Points, rows: Index) -> Points:
-        """Some of the points, by themselves."""
+        """Return a copy of some of the points."""
         values = points.values
         # Several times as fast as an index in brackets, which sparse matrices want.
         taken = values[rows] if sparse.issparse(values) else values.take(rows, axis=0)
@@ -139,7 +139,7 @@ class Kernel(ABC):
         """Write ``k(a[rows], b[cols])`` to the first columns of ``out``."""
 
     def row_source(self, points: Points, rows: Index) -> RowSource | None:
-        """What a compiled loop needs to compute rows of the matrix of some points by itself.
+        """Return what a compiled loop needs to compute rows of the kernel matrix of some points.
 
         None where it cannot, or not as fast as `block` computes many.
         """
@@ -154,17 +154,17 @@ class Kernel(ABC):
 
     @abstractmethod
     def exact(self, X: Any, Z: Any) -> NDArray[np.float64]:
-        """Kernel matrix in float64, entry by entry the same however many rows are asked for.
+        """Return the kernel matrix in float64; an entry does not depend on the other rows.
 
         For small problems only: no tiles, no threads, dense copies.
         """
 
     def exact_columns(self, X: Any) -> Callable[[int], NDArray[np.float64]]:
-        """Function that gives the kernel between all rows of ``X`` and one, as `exact` does."""
+        """Return a function for columns of the kernel matrix of ``X``, computed as by `exact`."""
         return lambda row: self.exact(X, X[[row]])[:, 0]
 
     def __call__(self, X: Any, Z: Any | None = None) -> NDArray[np.float32]:
-        """Whole kernel matrix between the rows of ``X`` and ``Z`` (or ``X`` itself)."""
+        """Return the kernel matrix between the rows of ``X`` and ``Z``, or ``X`` itself."""
         a = self.prepare(X)
         b = a if Z is None else self.prepare(Z, like=a)
         out = np.empty((len(a), len(b)), np.float32)

@@ -1,4 +1,4 @@
-"""Kernels the library cannot see into: precomputed matrices and callables."""
+"""Kernels that users compute themselves: precomputed matrices and callables."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ TILE_ENTRIES = 1 << 22
 #: Share of the largest value by which a callable may miss symmetry or definiteness; some of its
 #: values are rounded to float32.
 TOLERANCE = 1e-6
-#: Rows at a time for its diagonal: a call takes far longer than an entry, most of which are in vain.
+#: Rows per call for the diagonal: a call costs far more than an entry, and most entries are unused.
 DIAGONAL_ROWS = 16
 
 
 @dataclass(frozen=True)
 class Precomputed(Kernel):
-    """The rows given are rows of the kernel matrix, the columns the training points in order.
+    """A precomputed kernel: rows of data are rows of the kernel matrix, columns are training points.
 
     In ``k(a, b)`` the points ``b`` must be training points: they are known by their column alone.
     """
@@ -69,7 +69,7 @@ class Precomputed(Kernel):
 
 
 def _check_columns(points: Points, cols: Index) -> None:
-    """Refuse a matrix that has no column for some of the training points."""
+    """Raise an error if a matrix lacks the columns of some training points."""
     n_columns = points.values.shape[1]
     if cols.max(initial=-1) >= n_columns:
         raise ValueError(
@@ -123,7 +123,7 @@ class CallableKernel(Kernel):
 
 
 def call_given(argument: str, function: Callable[..., Any], *arrays: Any, hint: str = "") -> Any:
-    """Result of a function that is a parameter; what it raises has a note that says so."""
+    """Call a function that is a parameter and return its result; its exceptions get a note."""
     try:
         return function(*arrays)
     except Exception as error:
@@ -136,7 +136,7 @@ def call_given(argument: str, function: Callable[..., Any], *arrays: Any, hint: 
 
 
 def as_numbers(argument: str, given: Any, wanted: str) -> NDArray[np.float64]:
-    """What a function that is a parameter returned, in float64, if it is an array of real numbers.
+    """Return the result of a user's function in float64 if it is an array of real numbers.
 
     ``wanted`` says which shape it should have.
     """
@@ -194,7 +194,7 @@ def check_matrix(K: NDArray[Any], where: str) -> None:
 
 
 def row_tiles(n_rows: int, n_cols: int) -> list[tuple[int, int]]:
-    """Pieces of ``range(n_rows)`` whose tiles hold about `TILE_ENTRIES` entries; none if empty."""
+    """Return pieces of ``range(n_rows)`` whose blocks hold about `TILE_ENTRIES` entries."""
     if n_cols == 0:
         return []
     step = max(1, TILE_ENTRIES // n_cols)

@@ -1,4 +1,4 @@
-"""Kernels that are a function of a sum over features: all but precomputed ones and callables."""
+"""Kernels that are a function of a sum over features: every kernel that has a formula."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
@@ -37,14 +37,14 @@ DENSE_BYTES = 2**30
 NARROW_NORM = 8192.0
 #: Kernels with an exponential put this into their scale: powers of two are cheaper to compute.
 LOG2_E = 1.4426950408889634
-#: Most bytes of points of which rows are computed one by one: they should stay in cache.
+#: Largest bytes of points whose kernel rows are computed one by one: they must fit the cache.
 ROW_SOURCE_BYTES = 2**19
 #: Values converted at a time: little memory beyond the result, and in cache.
 CHUNK_VALUES = 2**16
 
 
 class Form(NamedTuple):
-    """How a kernel is computed: codes of `tiles_fast` and the numbers they need."""
+    """The formula of a kernel: codes of operations in `tiles_fast` and their parameters."""
 
     op: int = tiles.DOT
     finish: int = tiles.IDENTITY
@@ -66,7 +66,7 @@ class SummedKernel(Kernel):
     @property
     @abstractmethod
     def form(self) -> Form:
-        """How this kernel is computed."""
+        """The formula of this kernel."""
 
     @property
     def floor(self) -> float:
@@ -107,7 +107,7 @@ class SummedKernel(Kernel):
         return self.has_exponential and not points.norms.max(initial=0.0) <= norm
 
     def _spread(self, X: Any, points: Points) -> Points:
-        """Points whose distances are summed over differences of features, not of norms."""
+        """Return points whose distances are summed feature by feature, without cancelling norms."""
         stored = points.values.data if sparse.issparse(points.values) else points.values
         is_cut = np.abs(stored).max(initial=0.0) >= LARGEST_VALUE[stored.dtype]
         if is_cut or self._exceeds(points, LARGEST_NORM):
@@ -222,7 +222,7 @@ class SummedKernel(Kernel):
         workers.run(len(rows), lambda i, j: fill(rows[i:j], cols, coef, out[i:j], no_block))
 
     def _bind(self, a: Points, b: Points) -> Callable[..., None]:
-        """The engine for these points, waiting for ``rows, cols, coef, out, block``."""
+        """Return the compiled loop of these points, a function of ``rows, cols, coef, out, block``."""
         x, z = a.values, b.values
         check_width(x.shape[1], z.shape[1])
         form = self.form
@@ -306,7 +306,7 @@ class SummedKernel(Kernel):
 
 
 def _cut(values: NDArray[np.float64], dtype: Any) -> NDArray[np.float64]:
-    """Values whose squares the type holds."""
+    """Return the values, clipped so that their squares are finite in ``dtype``."""
     largest = LARGEST_VALUE[np.dtype(dtype)]
     return np.clip(values, -largest, largest)
 
@@ -331,7 +331,7 @@ def _sum_differences(
 
 
 def _compress(X: NDArray[Any]) -> Any:
-    """CSR of a dense matrix that is mostly zeros; SciPy takes a detour by coordinates."""
+    """Return a dense matrix of mostly zeros as CSR, without SciPy's copy in coordinate format."""
     X = np.ascontiguousarray(X)
     indptr = np.empty(X.shape[0] + 1, np.int64)
     tiles.count_stored(X, indptr)

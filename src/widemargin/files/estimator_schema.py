@@ -1,0 +1,107 @@
+"""The part of the schema that all estimators share: parameters, kernel, labels and features."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from widemargin.files.container import require
+from widemargin.files.fields import (
+    Context,
+    Entry,
+    finite,
+    is_positive_integer,
+    one_of,
+    read_entries,
+)
+from widemargin.files.header_values import (
+    build_estimator,
+    read_kernel,
+    write_kernel,
+    write_labels,
+    write_params,
+)
+from widemargin.kernels import Kernel
+
+#: Values of the header and arrays of a model file.
+State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
+
+
+@dataclass(frozen=True)
+class Schema:
+    """How the model file of an estimator is written and read.
+
+    Attributes
+    ----------
+    estimator : type
+        The class of the estimator.
+    write : callable
+        Returns the header values and arrays of a fitted estimator.
+    read : callable
+        Returns the fitted estimator of a class from header values and arrays.
+    """
+
+    estimator: type[Any]
+    write: Callable[[Any], State]
+    read: Callable[[type, dict[str, Any], Mapping[str, Any]], Any]
+
+
+def write_common(model: Any) -> State:
+    """Return the header values and arrays that every estimator stores."""
+    meta: dict[str, Any] = {}
+    if isinstance(getattr(model, "kernel_", None), Kernel):
+        # First, because its error about callables says more than that about parameters.
+        meta["kernel"] = write_kernel(model.kernel_)
+    meta |= {
+        "params": write_params(model),
+        "n_features": model.n_features_in_,
+        "stop_reason": model.stop_reason_,
+    }
+    arrays: dict[str, NDArray[Any]] = {"classes": write_labels(model.classes_)}
+    if hasattr(model, "feature_names_in_"):
+        arrays["feature_names"] = model.feature_names_in_.astype(str)
+    return meta, arrays
+
+
+def read_common(
+    cls: type, meta: dict[str, Any], arrays: Mapping[str, Any], stop_reasons: Sequence[str]
+) -> Any:
+    """Return an estimator with what `write_common` stored; only its model is missing."""
+    entries = (Entry("n_features", is_positive_integer), Entry("stop_reason", one_of(stop_reasons)))
+    values = read_entries(entries, meta)
+    classes = _read_classes(arrays)
+    model = build_estimator(cls, meta.get("params"), classes)
+    model.classes_ = classes
+    model.stop_reason_ = values["stop_reason"]
+    model.n_features_in_ = values["n_features"]
+    names = arrays.get("feature_names")
+    if names is not None:
+        fits = names.dtype.kind == "U" and names.shape == (model.n_features_in_,)
+        require(fits, "array 'feature_names' is wrong")
+        model.feature_names_in_ = names.astype(object)
+    return model
+
+
+def read_model_kernel(model: Any, meta: dict[str, Any]) -> Kernel:
+    """Set and return the kernel of a model."""
+    kernel = model.kernel_ = read_kernel(meta.get("kernel"))
+    return kernel
+
+
+def count_functions(model: Any) -> int:
+    """Return the number of decision functions of a one-vs-rest model."""
+    return 1 if len(model.classes_) == 2 else len(model.classes_)
+
+
+def _read_classes(arrays: Mapping[str, Any]) -> NDArray[Any]:
+    """Return the labels of the classes, refusing fewer than two different ones."""
+    classes: Any = arrays.get("classes")
+    good = classes is not None and classes.ndim == 1 and len(classes) >= 2
+    require(good, "array 'classes' is missing or wrong")
+    if classes.dtype.kind == "f":
+        problem = finite(classes, Context())
+        require(not problem, f"array 'classes' {problem}")
+    require(len(np.unique(classes)) == len(classes), "array 'classes' holds a label twice")
+    return np.asarray(classes)
