@@ -13,6 +13,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from tests import counting
 from widemargin import (
     LRSVC,
     AdditiveSVC,
@@ -28,8 +29,6 @@ from widemargin.additive import lr_svc, representations
 from widemargin.additive.primal_newton import UnaryRows
 from widemargin.projected import candidates as sparse_candidates
 from widemargin.projected import plan as sparse_plan
-
-from . import counting
 
 
 class Clock:

@@ -132,7 +132,11 @@ class LinearClassifier(RestClassifier):
 
     def _advise_late(self) -> str:
         """Return the advice of the warning after ``max_time``."""
-        return f"{CONSTANT_ADVICE if self._is_constant else ''}allow more time for the optimum"
+        return f"{self._tell_constant()}allow more time for the optimum"
+
+    def _tell_constant(self) -> str:
+        """Return what a warning says about a model that predicts one class."""
+        return CONSTANT_ADVICE if self._is_constant else ""
 
     def _advise_scaling(self) -> str:
         """Return advice on how to scale the features for faster convergence."""
@@ -140,8 +144,8 @@ class LinearClassifier(RestClassifier):
 
     def _warn_unless_converged(self) -> None:
         advice = {
-            "max_iter": f"max_iter={self.max_iter} passes were made; raise it, lower C, or "
-            f"{self._advise_scaling()}",
+            "max_iter": f"max_iter={self.max_iter} passes were made; {self._tell_constant()}raise "
+            f"it, lower C, or {self._advise_scaling()}",
             "max_time": f"max_time={self.max_time} s has passed; {self._advise_late()}",
             "diverged": f"the approximate descent diverged, and the best of its solutions is kept "
             f"(violation {self.violation_:.3g}); lower C, use more anchors, features between 0 and 1, "
@@ -241,15 +245,15 @@ class CurveClassifier(OneVsRest):
 class AdditiveClassifier(CurveClassifier, LinearClassifier):
     """Base of additive classifiers: curves found by a linear SVM on tables or bins.
 
-    It replaces a model that ran out of time by a constant one if that is more accurate.
+    It replaces a model whose fit a limit stopped by a constant one if that is more accurate.
     """
 
     _model: TableModel | BinModel
 
     def _require_majority(self, problem: Problem) -> None:
-        """Predict the largest class if a fit ran out of time and its model is less accurate."""
+        """Predict the largest class if a limit stopped the fit and its model is less accurate."""
         self._is_constant = False
-        if self.stop_reason_ != "max_time":
+        if self.stop_reason_ not in ("max_iter", "max_time"):
             return
         vote = RunningVote(problem)
         vote.add(self._model.decide(problem.X, self.n_jobs).T)

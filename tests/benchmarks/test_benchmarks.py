@@ -13,15 +13,16 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import StandardScaler
 
 # The harness is not installed with the package.
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from benchmarks import experiments, objective, run, worker
 from benchmarks.__main__ import main
 from benchmarks.records import BenchmarkData
 from benchmarks.run import Plan, run_plan
 from benchmarks.settings import LONG_FIT_SECONDS
 from benchmarks.solvers import load_solver
 from benchmarks.storage import append_measurement, read_measurements
+
+from benchmarks import experiments, objective, run, worker
 
 SOLVERS = [
     "widemargin",

@@ -12,7 +12,7 @@ pytest.importorskip("yaml")
 pytest.importorskip("matplotlib")
 
 # The harness is not installed with the package.
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.__main__ import main
 from benchmarks.papers import cells, command, sets, tables

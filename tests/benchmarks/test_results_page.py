@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 # The harness is not installed with the package, and needs what only its pages use.
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 pytest.importorskip("matplotlib", reason="the pictures of the page need matplotlib")
 pytest.importorskip("yaml", reason="the published numbers are in YAML files")
 

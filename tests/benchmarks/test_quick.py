@@ -12,10 +12,11 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.svm import SVC
 
 # The harness is not installed with the package.
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from benchmarks.isolate import MeasurementError
 
 from benchmarks import quick
-from benchmarks.isolate import MeasurementError
 
 MACHINE = {"cpu": "abacus", "commit": "abc", "date": "2026-01-02T03:04:05+00:00"}
 

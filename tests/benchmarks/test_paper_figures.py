@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 # The harness is not installed with the package, and needs what only its pages use.
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 pytest.importorskip("matplotlib", reason="the pictures need matplotlib")
 pytest.importorskip("yaml", reason="the published numbers are in YAML files")
 
-from benchmarks import additive
 from benchmarks.papers import page, paper_figures
 from benchmarks.papers.claims import CLAIMS, TITLES
 from benchmarks.papers.figures import to_svg
@@ -22,7 +21,8 @@ from benchmarks.papers.report import Report, name_exhibit, render_markdown
 from benchmarks.papers.tables import Shown
 from matplotlib import pyplot as plt
 
-from tests.test_results_page import MACHINE, Document, find_article, make_cells
+from benchmarks import additive
+from tests.benchmarks.test_results_page import MACHINE, Document, find_article, make_cells
 
 GLUED = "f(glued) - f(optimum)"
 WHOLE = "objective of the whole problem"

@@ -1,0 +1,1 @@
+"""Tests of the exact solver and its estimators."""
