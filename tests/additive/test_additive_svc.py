@@ -365,7 +365,10 @@ def test_pandas_labels_pipelines_and_search(digits):
         ({"loss": "log"}, "loss: must be one of"),
         ({"solver": "newton"}, "solver: must be one of"),
         ({"scaling": "std"}, "scaling: must be one of"),
-        ({"scaling": "max", "kernel": reference.chi2}, "scaling: a callable kernel"),
+        (
+            {"scaling": "max", "kernel": reference.chi2},
+            "scaling: not available with a callable kernel",
+        ),
         ({"multi_class": "ovo"}, "multi_class: must be one of"),
         ({"max_iter": 0}, "max_iter: must be"),
         ({"tol": -1.0}, "tol: must be greater"),

@@ -16,4 +16,4 @@ def test_few_passes_at_a_large_C(cls, max_iter):
     model = cls(C=500.0, max_iter=max_iter, random_state=0)
     with pytest.warns(ConvergenceWarning, match="max_iter"):
         model.fit(X, y)
-    assert model.score(X, y) >= 1.0 - y.mean()
+    assert model.score(X, y) >= np.mean(y == 0)
