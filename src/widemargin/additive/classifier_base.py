@@ -17,7 +17,7 @@ from widemargin.additive.quantiser import Ranges, measure_ranges, row_chunks
 from widemargin.base import OneVsRest, RestClassifier
 from widemargin.deadline import start_deadline
 from widemargin.kernels import is_small
-from widemargin.majority import RunningVote, constant_intercept
+from widemargin.majority import RunningVote, constant_intercept, judged_rows
 from widemargin.parallel import open_workers
 from widemargin.problem import Problem
 from widemargin.progress import show_passes
@@ -255,6 +255,9 @@ class AdditiveClassifier(CurveClassifier, LinearClassifier):
         self._is_constant = False
         if self.stop_reason_ not in ("max_iter", "max_time"):
             return
+        if self.stop_reason_ == "max_iter":
+            # Some rows are enough: data that are mapped from a file should not be read once more.
+            problem = judged_rows(problem)
         vote = RunningVote(problem)
         vote.add(self._model.decide(problem.X, self.n_jobs).T)
         if not vote.beats_majority():
