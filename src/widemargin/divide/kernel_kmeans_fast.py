@@ -3,6 +3,11 @@
 import numpy as np
 from numba import njit
 
+# Distance before the first group: infinity times a margin of zero would not be a number.
+_FAR = np.float32(3e38)
+# Share of a distance by which a nearer group must be nearer: any, or more than rounding.
+_NONE, _TIE = np.float32(0.0), np.float32(2e-6)
+
 # Forced inlining makes rounding reproducible: otherwise a process that compiles a function could
 # optimise its copies differently from a process that loads the function from the cache.
 jit = njit(cache=True, nogil=True, fastmath=True, error_model="numpy", forceinline=True)
@@ -39,11 +44,11 @@ def add_by_group(K, groups, sums, sizes):
 
 
 @jit
-def take_nearer(totals, size, squared_norm, on_sphere, g, best, nearest):
+def take_nearer(totals, size, squared_norm, on_sphere, g, margin, best, nearest):
     """Assign to group g the points that are nearer to it than to the groups before it.
 
     ``totals[i]`` is the sum of the kernel between point i and the ``size`` members of the group. The
-    distance is linear in it.
+    distance is linear in it. ``margin`` is the share of a distance by which it must be smaller.
     """
     at_zero = distance_to_mean(0.0, squared_norm, on_sphere)
     slope = np.float32(distance_to_mean(1.0 / size, squared_norm, on_sphere) - at_zero)
@@ -51,8 +56,9 @@ def take_nearer(totals, size, squared_norm, on_sphere, g, best, nearest):
     # Unconditional stores let the compiler vectorise the loop.
     for i in range(best.size):
         distance = slope * totals[i] + offset
-        nearest[i] = g if distance < best[i] else nearest[i]
-        best[i] = min(distance, best[i])
+        is_nearer = distance < best[i] - margin * abs(best[i])
+        nearest[i] = g if is_nearer else nearest[i]
+        best[i] = distance if is_nearer else best[i]
 
 
 @jit
@@ -106,17 +112,18 @@ def assign_groups(block, bounds, squared_norms, on_sphere, out):
     """Find the nearest group of every point (DC-SVM Algorithm 1, line 9).
 
     Points are the columns of ``block``, and the sampled points its rows: group g has the rows
-    ``bounds[g]`` to ``bounds[g + 1]``. The first of several nearest groups is taken. The inner loops
-    run over points because groups are often small.
+    ``bounds[g]`` to ``bounds[g + 1]``. The first of several nearest groups is taken, where groups
+    count as equally near up to the rounding of float32: that depends on the points beside a point. The
+    inner loops run over points because groups are often small.
     """
     n = out.size
-    totals, best = np.empty(n, np.float32), np.full(n, np.float32(np.inf))
+    totals, best = np.empty(n, np.float32), np.full(n, _FAR)
     for g in range(squared_norms.size):
         totals[:] = 0.0
         for r in range(bounds[g], bounds[g + 1]):
             add_row(block[r], totals)
         size = np.float64(bounds[g + 1] - bounds[g])
-        take_nearer(totals, size, squared_norms[g], on_sphere, np.int32(g), best, out)
+        take_nearer(totals, size, squared_norms[g], on_sphere, np.int32(g), _TIE, best, out)
 
 
 @jit
@@ -136,14 +143,14 @@ def improve_groups(K, groups, n_groups, on_sphere, max_rounds):
         squared_norms[:] = 0.0
         for i in range(n):
             squared_norms[groups[i]] += sums[groups[i], i]
-        best[:] = np.inf
+        best[:] = _FAR
         for k in range(groups.size):
             nearest[k] = groups[k]
         for g in range(n_groups):
             if sizes[g] > 0:
                 size = np.float64(sizes[g])
                 norm = squared_norms[g] / size**2
-                take_nearer(sums[g], size, norm, on_sphere, g, best, nearest)
+                take_nearer(sums[g], size, norm, on_sphere, g, _NONE, best, nearest)
         spread, n_moved = 0.0, 0
         for i in range(n):
             spread += best[i]
