@@ -73,7 +73,8 @@ def hellinger(x, Z):
 @by_rows
 def jensen_shannon(x, Z):
     def mean(a, b):
-        return (a * np.log2((a + b) / a) + b * np.log2((a + b) / b)) / 2
+        # log1p: the sum of a large and a small number is the large one.
+        return (a * np.log1p(b / a) + b * np.log1p(a / b)) / (2 * np.log(2))
 
     return sum_where_both_positive(x, Z, mean)
 

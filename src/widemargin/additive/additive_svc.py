@@ -364,11 +364,6 @@ class AdditiveSVC(StochasticClassifier):
         model = self._model
         return model.full_curves() if isinstance(model, BinModel) else model.coef
 
-    @property
-    def intercept_(self) -> NDArray[np.float64]:
-        """Constants."""
-        return self._model.intercept
-
 
 def code_counts(codes: Codes, n_bins: int, weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """Count how often each bin occurs, rows weighted, without the first, which holds the zeros."""

@@ -250,6 +250,11 @@ class AdditiveClassifier(CurveClassifier, LinearClassifier):
 
     _model: TableModel | BinModel
 
+    @property
+    def intercept_(self) -> NDArray[np.float64]:
+        """Constants of the decision functions, zero where a fit has no intercept."""
+        return self._model.intercept
+
     def _require_majority(self, problem: Problem) -> None:
         """Predict the largest class if a limit stopped the fit and its model is less accurate."""
         self._is_constant = False

@@ -350,7 +350,8 @@ def _combine(form: Form, x: NDArray[np.float64], z: NDArray[np.float64]) -> NDAr
     if form.op == tiles.CHI2:
         return 2.0 * low * ratio / (1.0 + ratio)
     if form.op == tiles.JENSEN_SHANNON:
-        return 0.5 * low * (np.log2(1.0 + ratio) + ratio * np.log2(1.0 + 1.0 / ratio))
+        # log1p: one plus the inverse of a large ratio would be one.
+        return 0.5 * LOG2_E * low * (np.log1p(ratio) + ratio * np.log1p(1.0 / ratio))
     # By logarithms: for p near zero the power of the mean would lose all digits.
     log_mean = np.log1p(0.5 * np.expm1(form.power * np.log(ratio))) / form.power
     return low * np.exp(log_mean)
