@@ -12,13 +12,14 @@ from widemargin.additive.classifier_base import LinearClassifier
 from widemargin.additive.coded_rows import plain_rows
 from widemargin.additive.representations import AnchorRepresentation
 from widemargin.deadline import share_time
-from widemargin.kernels import Kernel, is_precomputed, needs_nonnegative
+from widemargin.kernels import CallableKernel, Kernel, is_precomputed, needs_nonnegative
 from widemargin.majority import constant_intercept, judged_rows, weigh_right
 from widemargin.parallel import open_workers, single_blas
 from widemargin.problem import Problem, take_rows
 from widemargin.validation import (
     check_choice,
     check_integer,
+    check_kernel_range,
     check_nonnegative,
     draw_seed,
     resolve_kernel,
@@ -165,6 +166,8 @@ class LRSVC(LinearClassifier):
         deadline = self._deadline()
         self.kernel_ = resolve_kernel(self.kernel, self.gamma, self.degree, self.coef0, problem)
         self._check_features(problem.X)
+        if not isinstance(self.kernel_, CallableKernel):
+            check_kernel_range(self.kernel_, self.kernel_.diag(self.kernel_.prepare(problem.X)))
         seed = draw_seed(self.random_state)
         self.anchors_ = self._choose_anchors(problem, seed, deadline)
         # Represent the rows; half of the time is for the solver.
