@@ -1,17 +1,18 @@
 """Solutions judged, and where necessary finished, with kernel values in float64.
 
-The fast solvers work with float32 kernel values. These limit the accuracy of a solution to about
-``1e-7 C sqrt(n_bounded)`` times the size of the kernel, which for a large C, or for features in
-different units, is more than the tolerance. Here the gradient is computed anew in float64, and
-variables near the margin are optimised on their float64 kernel matrix until the conditions hold.
+The fast solvers work with float32 kernel values, which limit the accuracy of a solution (see
+`estimate_float32_error`). For a large C, or for features in different units, that is coarser than the
+tolerance. This module computes the gradient in float64 and optimises the variables near the margin on
+their float64 kernel matrix until the optimality conditions hold.
 """
 
-import time
 from dataclasses import replace
+from math import isqrt
 from typing import Any
 
 import numpy as np
 
+from widemargin.deadline import is_late, start_deadline
 from widemargin.exact.active_set import walk_to_optimum
 from widemargin.exact.interior_point import minimise_interior
 from widemargin.exact.pair_moves_fast import optimise_small
@@ -29,8 +30,11 @@ from widemargin.kernels import Index, Kernel, Linear, Precomputed
 BLOCK_ROWS = 1024
 #: Variables within this distance of the margin, or half of the violation, are optimised together.
 NEAR_MARGIN, NEAR_SHARE = 0.3, 0.5
-#: Most of them: their matrix and its factor take 16 bytes an entry.
-MAX_NEAR = 4000
+#: Most of them, and bytes for each entry of their matrix: the matrix, its centred copy, its absolute
+#: values and its Cholesky factor.
+MAX_NEAR, ENTRY_BYTES = 4000, 32
+#: Matrix entries that pair updates visit between two looks at the clock, a fraction of a second.
+CALL_ENTRIES = 100_000_000
 #: An interior-point solve costs about as much as this many pair moves times the squared number of
 #: variables. Moves are given up for it when they have cost as much.
 MOVES_WORTH = 0.17
@@ -97,13 +101,13 @@ def judge_in_float64(
 
 def finish_in_float64(
     K: ExactMatrix, y: FloatArray, upper: FloatArray, result: Result, *, intercept: bool,
-    limits: Limits, linear: FloatArray | None = None, max_near: int = MAX_NEAR,
+    limits: Limits, linear: FloatArray | None = None,
 ) -> Result:  # fmt: skip
     """Judge a solution in float64, and improve it until it is optimal there.
 
     ::
 
-        minimise    0.5 b'Kb - y'b
+        minimise    0.5 b'Kb + linear'b
         subject to  0 <= y_i b_i <= upper_i,  and  sum(b) = 0  with an intercept
 
     Parameters
@@ -115,17 +119,18 @@ def finish_in_float64(
     result : Result
         The solution found with float32 kernel values.
     limits : Limits
-        Stop when the violation, measured in float64, is below ``tol``, or at ``max_iter`` moves or
-        ``max_time``.
-    max_near : int
-        Most variables that are optimised together.
+        Stop when the violation, measured in float64, is below ``tol``, or after ``max_iter`` pair
+        updates or ``max_time``. ``cache_bytes`` bounds the number of variables optimised together.
+    linear : ndarray of shape (n,), optional
+        Linear term; minus the labels if not given.
 
     Returns
     -------
     Result
         With objective, duality gap and violation computed from float64 kernel values.
     """
-    began = time.perf_counter()
+    deadline = start_deadline(limits.max_time)
+    max_near = max(2, min(MAX_NEAR, isqrt(limits.cache_bytes // ENTRY_BYTES)))
     lower, high = np.where(y > 0, 0.0, -upper), np.where(y > 0, upper, 0.0)
     coef, n_iter = result.coef.copy(), result.n_iter
     gradient = -y if linear is None else linear.copy()
@@ -134,7 +139,7 @@ def finish_in_float64(
     best, idle = np.inf, 0
     while True:
         found = optimum_of(coef, gradient, y, upper, intercept, linear)
-        stop = limit_reached(n_iter, time.perf_counter() - began, limits)
+        stop = "max_time" if is_late(deadline) else limit_reached(n_iter, 0.0, limits)
         idle = 0 if found.violation < 0.9 * best else idle + 1
         best = min(best, found.violation)
         if found.violation < limits.tol:
@@ -147,7 +152,7 @@ def finish_in_float64(
         spare = limits.max_iter - n_iter if limits.max_iter >= 0 else None
         moved, n_moves = _minimise_near(
             K.block(near, near), gradient[near], lower[near], high[near], coef[near],
-            tied=intercept, tol=0.5 * limits.tol, spare=spare,
+            tied=intercept, tol=0.5 * limits.tol, spare=spare, deadline=deadline,
         )  # fmt: skip
         n_iter += n_moves
         change = moved - coef[near]
@@ -179,15 +184,20 @@ def _find_near(found: Result, lower: FloatArray, high: FloatArray, most: int) ->
 
 def _minimise_near(
     K: FloatArray, gradient: FloatArray, lower: FloatArray, high: FloatArray, coef: FloatArray,
-    *, tied: bool, tol: float, spare: int | None,
+    *, tied: bool, tol: float, spare: int | None, deadline: float | None,
 ) -> tuple[FloatArray, int]:  # fmt: skip
-    """Variables after pair moves, and an interior-point solve if these were not enough."""
+    """Variables after pair updates, and an interior-point solve if these were not enough."""
     n = len(coef)
     allowed = max(10 * n, int(MOVES_WORTH * n * n))
     allowed = allowed if spare is None else min(allowed, spare)
-    moved, slope = coef.copy(), gradient.copy()
-    n_moves, violation = optimise_small(tied, K, lower, high, tol, allowed, slope, moved)
-    if violation < tol or n_moves < allowed or n_moves == spare:
+    moved, slope, n_moves = coef.copy(), gradient.copy(), 0
+    while n_moves < allowed and not is_late(deadline):
+        some = min(allowed - n_moves, max(1, CALL_ENTRIES // n))
+        made, violation = optimise_small(tied, K, lower, high, tol, some, slope, moved)
+        n_moves += made
+        if violation < tol or made < some:
+            return moved, n_moves
+    if n_moves == spare or is_late(deadline):
         return moved, n_moves
     # Changes of the variables instead of these: they sum to zero, so that the matrix may be centred,
     # and nothing large cancels.
@@ -195,8 +205,11 @@ def _minimise_near(
         mean = K.mean(axis=0)
         K = K - mean - mean[:, None] + mean.mean()
     low, top, total = lower - coef, high - coef, 0.0 if tied else None
-    jump = minimise_interior(K, gradient, low, top, total=total, start=moved - coef)
-    jump = walk_to_optimum(K, gradient, low, top, tied, jump, max_steps=JUMP_STEPS)
+    jump = minimise_interior(
+        K, gradient, low, top, total=total, start=moved - coef, deadline=deadline
+    )
+    if not is_late(deadline):
+        jump = walk_to_optimum(K, gradient, low, top, tied, jump, max_steps=JUMP_STEPS)
     is_better = _gain(K, gradient, jump) > _gain(K, gradient, moved - coef)
     # On a bound exactly where the change is: a sum could round to just beyond it.
     jumped = np.where(jump == low, lower, np.where(jump == top, high, coef + jump))

@@ -7,6 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from widemargin.deadline import is_late
+
 FloatArray = NDArray[np.float64]
 #: Solves a linear system for one or several right-hand sides.
 Solver = Callable[[FloatArray], FloatArray]
@@ -31,6 +33,7 @@ def minimise_interior(
     *,
     total: float | None,
     start: FloatArray,
+    deadline: float | None = None,
 ) -> FloatArray:
     """Minimise a convex quadratic function over a box by Mehrotra's predictor-corrector method.
 
@@ -52,6 +55,8 @@ def minimise_interior(
         Sum to hold.
     start : ndarray of shape (n,)
         Where to begin; moved into the interior of the box.
+    deadline : float, optional
+        Time after which no further step is made, see `widemargin.deadline`.
 
     Returns
     -------
@@ -61,7 +66,7 @@ def minimise_interior(
     """
     iterate = _Iterate(K, linear, lower, upper, total, start)
     for _ in range(MAX_STEPS):
-        if iterate.is_precise() or not iterate.step():
+        if iterate.is_precise() or is_late(deadline) or not iterate.step():
             break
     return iterate.snap()
 
