@@ -146,6 +146,8 @@ def finish_in_float64(
             stop = "converged"
         elif stop is None and idle > IDLE_ROUNDS:
             stop = "stalled"
+        if stop in ("max_iter", "max_time") and linear is None:
+            found = stopped(found, y, upper, intercept)
         if stop is not None:
             return replace(found, n_iter=n_iter, stop_reason=stop)
         near = _find_near(found, lower, high, max_near)
