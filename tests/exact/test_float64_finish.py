@@ -9,7 +9,9 @@ from sklearn.svm import SVC
 
 from tests.reference import svm_dual
 from widemargin import DCSVC, KernelSVC
-from widemargin.kernels import RBF, ExpChi2
+from widemargin.exact.float64_finish import ExactMatrix, finish_in_float64
+from widemargin.exact.solution import Limits, optimum_of
+from widemargin.kernels import RBF, ExpChi2, Linear
 from widemargin.validation import _variance
 
 
@@ -181,3 +183,37 @@ def test_a_large_C_ends_at_the_optimum_that_is_reported(log_c, log_gamma):
     assert objective <= judge(peer, K, y)[0] * (1.0 - 1e-6)
     assert_allclose(model.objective_, objective, rtol=1e-5)
     assert_allclose(model.duality_gap_, gap, rtol=1e-3, atol=1e-5 * abs(objective))
+
+
+class RecordedMatrix(ExactMatrix):
+    """An `ExactMatrix` that remembers the sizes of the square blocks it was asked for."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.sizes = []
+
+    def block(self, rows, cols):
+        if rows is cols:
+            self.sizes.append(len(rows))
+        return super().block(rows, cols)
+
+
+@pytest.mark.parametrize(("limits", "most"), [({"cache_bytes": 32 * 50**2}, 50), ({}, 4000)])
+def test_variables_optimised_together_fit_into_memory(limits, most):
+    X, y = load_breast_cancer(return_X_y=True)
+    sign, upper = 2.0 * y - 1.0, np.ones(len(y))
+    K = RecordedMatrix(Linear(), X, np.arange(len(y)))
+    start = optimum_of(np.zeros(len(y)), -sign, sign, upper, True)
+    finish_in_float64(K, sign, upper, start, intercept=True, limits=Limits(max_iter=2000, **limits))
+    assert 0 < max(K.sizes) <= most
+
+
+def test_no_time_for_the_finish_leaves_the_better_constant():
+    X, y = load_breast_cancer(return_X_y=True)
+    sign, upper = 2.0 * y - 1.0, np.ones(len(y))
+    K = RecordedMatrix(Linear(), X, np.arange(len(y)))
+    start = optimum_of(np.zeros(len(y)), -sign, sign, upper, True)
+    found = finish_in_float64(K, sign, upper, start, intercept=True, limits=Limits(max_time=0.0))
+    assert found.stop_reason == "max_time"
+    assert K.sizes == []
+    assert found.intercept == 1.0
