@@ -17,9 +17,9 @@ from widemargin.deadline import start_deadline
 from widemargin.exact.active_set import solve_small
 from widemargin.exact.dual_problem import DualProblem, classification_dual
 from widemargin.exact.expansion import Expansion, score_classes, vote
-from widemargin.exact.float64_finish import ExactMatrix
+from widemargin.exact.float64_finish import ExactMatrix, finish_exactly
 from widemargin.exact.solution import Solution
-from widemargin.exact.solve import exact_matrix, finish_exactly
+from widemargin.exact.solve import exact_matrix
 from widemargin.kernels import (
     Index,
     Kernel,
