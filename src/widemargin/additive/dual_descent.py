@@ -48,7 +48,7 @@ STOP_REASONS = ("diverged", "max_time", "max_iter", "converged")
 
 
 @dataclass(frozen=True)
-class DualProblem:
+class OneVsRestDual:
     """One-vs-rest problems on the same rows.
 
     Attributes
@@ -133,7 +133,7 @@ class LinearResult:
 
 def descend(
     rows: Rows,
-    problem: DualProblem,
+    problem: OneVsRestDual,
     settings: Descent,
     workers: Workers,
     start: FloatArray | None = None,
@@ -148,7 +148,7 @@ def descend(
     ----------
     rows : Rows
         The data.
-    problem : DualProblem
+    problem : OneVsRestDual
         Labels, bounds and diagonals.
     settings : Descent
         When to stop.
@@ -211,7 +211,11 @@ class _Group:
     """Descent for a few classes that share passes."""
 
     def __init__(
-        self, rows: Rows, problem: DualProblem, members: NDArray[np.intp], start: FloatArray | None
+        self,
+        rows: Rows,
+        problem: OneVsRestDual,
+        members: NDArray[np.intp],
+        start: FloatArray | None,
     ) -> None:
         self.rows = rows
         self.info = np.column_stack(

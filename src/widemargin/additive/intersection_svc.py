@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from widemargin.additive.classifier_base import AdditiveClassifier, asked_classes
+from widemargin.additive.classifier_base import LinearClassifier, asked_classes
 from widemargin.additive.coded_rows import (
     Rows,
     bin_rows,
@@ -18,6 +18,7 @@ from widemargin.additive.codes import Codes
 from widemargin.additive.crammer_singer import solve_crammer_singer
 from widemargin.additive.curves import BinModel, bin_offsets
 from widemargin.additive.dual_descent import LinearResult, gather_results
+from widemargin.additive.mixins import CurvesMixin
 from widemargin.additive.primal_newton import UnaryRows, solve_primal
 from widemargin.additive.quantiles import find_quantile
 from widemargin.additive.quantiser import MAX_COUNT, Quantiser, Ranges
@@ -27,7 +28,7 @@ from widemargin.progress import show_passes
 from widemargin.validation import ANY_BLOCKS, check_choice, check_integer, check_number
 
 
-class IntersectionSVC(AdditiveClassifier):
+class IntersectionSVC(CurvesMixin, LinearClassifier):
     """Support vector classifier with the histogram intersection kernel: ICD.
 
     The method of Wu, "A Fast Dual Method for HIK SVM Learning" (ECCV 2010). Feature values become
@@ -66,8 +67,9 @@ class IntersectionSVC(AdditiveClassifier):
         the rest only.
     n_jobs : int or None, default=None
         Threads, which share the classes; None for all cores.
-    random_state : int, RandomState or None, default=None
-        Order of the rows.
+    random_state : int, RandomState or None, default=0
+        Seed of the order of the rows.
+        The default is 0, so that fits are repeatable; None draws a new seed for each fit.
     verbose : int, default=0
         1 for a progress line, 2 for a line every pass.
 
@@ -105,6 +107,7 @@ class IntersectionSVC(AdditiveClassifier):
     True
     """
 
+    _model: BinModel
     _layout = ANY_BLOCKS
 
     def __init__(
@@ -122,7 +125,7 @@ class IntersectionSVC(AdditiveClassifier):
         max_time: float | None = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Any = 0,
         verbose: int = 0,
     ) -> None:
         self.C = C
@@ -159,18 +162,22 @@ class IntersectionSVC(AdditiveClassifier):
     def _fit(self, problem: Problem) -> None:
         """Fit to validated data: represent, solve, model."""
         deadline = self._deadline()
-        ranges = self._measure(problem)
-        self.quantiser_ = _fit_bins(problem, ranges, self.n_bins, float(self.clip_quantile))
-        # Zero is a bin like any other if it is not the first, so every value has a code.
-        is_whole = self.quantiser_.zero_code != 0
-        codes = self.quantiser_.encode(problem.X, is_whole=is_whole)
+        codes = self._represent(problem)
         offsets = bin_offsets(codes)
         curves = self._solve(problem, codes, offsets, deadline).coef
         if len(problem.classes) == 2 and len(curves) == 2:
             # Crammer and Singer's two functions are opposite, and their difference decides.
             curves = curves[1:] - curves[:1]
-        self._model = BinModel(self.quantiser_, offsets, curves, np.zeros(len(curves)))
-        self._require_majority(problem)
+        model = BinModel(self.quantiser_, offsets, curves, np.zeros(len(curves)))
+        self._model = self._prefer_majority(model, problem)
+
+    def _represent(self, problem: Problem) -> Codes:
+        """Choose the bins, and return the codes of the rows."""
+        ranges = self._measure(problem)
+        self.quantiser_ = _fit_bins(problem, ranges, self.n_bins, float(self.clip_quantile))
+        # Zero is a bin like any other if it is not the first, so every value has a code.
+        is_whole = self.quantiser_.zero_code != 0
+        return self.quantiser_.encode(problem.X, is_whole=is_whole)
 
     def _solve(
         self, problem: Problem, codes: Codes, offsets: NDArray[np.int64], deadline: float | None
@@ -216,7 +223,6 @@ class IntersectionSVC(AdditiveClassifier):
     @property
     def tables_(self) -> NDArray[np.float64]:
         """Value of every decision curve at every bin."""
-        assert isinstance(self._model, BinModel)
         return self._model.full_curves()
 
 

@@ -10,7 +10,7 @@ from widemargin.additive.anchor_model import KernelValues, RegressionModel
 from widemargin.additive.anchors import count_affordable, find_centres
 from widemargin.additive.classifier_base import LinearClassifier
 from widemargin.additive.coded_rows import plain_rows
-from widemargin.additive.representations import AnchorRepresentation
+from widemargin.additive.representations import AnchorRepresentation, AnchorRows
 from widemargin.deadline import share_time
 from widemargin.kernels import CallableKernel, Kernel, is_precomputed, needs_nonnegative
 from widemargin.majority import constant_intercept, judged_rows, weigh_right
@@ -69,8 +69,9 @@ class LRSVC(LinearClassifier):
         Start from the last solution if the labels are the same.
     n_jobs : int or None, default=None
         Threads; None for all cores.
-    random_state : int, RandomState or None, default=None
-        Choice of anchors and order of the rows.
+    random_state : int, RandomState or None, default=0
+        Seed of the choice of anchors and of the order of the rows.
+        The default is 0, so that fits are repeatable; None draws a new seed for each fit.
     verbose : int, default=0
         1 for a progress line, 2 for a line every pass.
 
@@ -119,7 +120,7 @@ class LRSVC(LinearClassifier):
         max_time: float | None = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Any = 0,
         verbose: int = 0,
     ) -> None:
         self.C = C
@@ -140,10 +141,8 @@ class LRSVC(LinearClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = needs_nonnegative(self.kernel)
-        return tags
+    def _needs_nonnegative(self) -> bool:
+        return needs_nonnegative(self.kernel)
 
     def _check_params(self) -> None:
         super()._check_params()
@@ -163,26 +162,33 @@ class LRSVC(LinearClassifier):
         check_nonnegative(self.kernel_, X, getattr(self, "feature_names_in_", None))
 
     def _fit(self, problem: Problem) -> None:
+        """Fit to validated data: represent, solve, model."""
         deadline = self._deadline()
+        seed = draw_seed(self.random_state)
+        self._choose_kernel(problem)
+        self.anchors_ = self._choose_anchors(problem, seed, deadline)
+        data, found = self._represent(problem, seed, deadline)
+        is_all = len(found.indices) == len(problem.labels)
+        part = problem if is_all else take_rows(problem, found.indices)
+        result = self._descend(part, plain_rows(found.read, found.write), found.norms, deadline)
+        self._note_part(part, problem)
+        self._model = self._prefer_majority(data.make_model(result.coef), problem)
+        self.coef_ = self._model.coef
+
+    def _choose_kernel(self, problem: Problem) -> None:
         self.kernel_ = resolve_kernel(self.kernel, self.gamma, self.degree, self.coef0, problem)
         self._check_features(problem.X)
         if not isinstance(self.kernel_, CallableKernel):
             check_kernel_range(self.kernel_, self.kernel_.diag(self.kernel_.prepare(problem.X)))
-        seed = draw_seed(self.random_state)
-        self.anchors_ = self._choose_anchors(problem, seed, deadline)
-        # Represent the rows; half of the time is for the solver.
+
+    def _represent(
+        self, problem: Problem, seed: int, deadline: float | None
+    ) -> tuple[AnchorRepresentation, AnchorRows]:
+        """Represent the rows, or as many random rows as half of the time allows."""
         with open_workers(self.n_jobs) as workers:
             data = AnchorRepresentation(self.kernel_, self.anchors_, self.explanatory, workers)
             order = np.random.default_rng(seed).permutation(len(problem.labels))
-            found = data.make_rows(problem.X, order, share_time(deadline, 2))
-        is_all = len(found.indices) == len(problem.labels)
-        part = problem if is_all else take_rows(problem, found.indices)
-        # Solve.
-        result = self._descend(part, plain_rows(found.read, found.write), found.norms, deadline)
-        self._note_part(part, problem)
-        # Make the model.
-        self._model = self._prefer_majority(data.make_model(result.coef), problem)
-        self.coef_ = self._model.coef
+            return data, data.make_rows(problem.X, order, share_time(deadline, 2))
 
     def _prefer_majority(self, model: RegressionModel, problem: Problem) -> RegressionModel:
         """Replace a model by one that predicts the largest class, if that is more accurate.

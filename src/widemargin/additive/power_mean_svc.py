@@ -1,5 +1,6 @@
 """PowerMeanSVC: the PmSVM of Wu and Yang, in which a regression on logarithms replaces the kernel."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -7,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from widemargin.additive.classifier_base import LinearClassifier
 from widemargin.additive.curves import TableModel
-from widemargin.additive.online_base import StochasticClassifier
+from widemargin.additive.mixins import CurvesMixin, NonnegativeMixin, StochasticMixin
 from widemargin.additive.power_mean_table import PAPER_ANCHORS, chebyshev_anchors
 from widemargin.additive.quantiser import Quantiser
 from widemargin.additive.representations import LogRepresentation, Regression, represent_in_time
@@ -17,8 +19,11 @@ from widemargin.majority import judged_rows
 from widemargin.problem import Problem
 from widemargin.validation import check_choice, check_flag, check_integer, check_number
 
+#: Earlier name of ``solver="dual"``.
+OLD_DUAL = "dcd"
 
-class PowerMeanSVC(StochasticClassifier):
+
+class PowerMeanSVC(StochasticMixin, NonnegativeMixin, CurvesMixin, LinearClassifier):
     """Power mean SVM (PmSVM): any additive kernel through a regression on logarithms.
 
     The methods of Wu and Yang, "Power Mean SVM": Algorithm 3 (PmSVM), with tables (PmSVM-LUT) and
@@ -47,8 +52,8 @@ class PowerMeanSVC(StochasticClassifier):
         Whether features are rounded to ``n_bins`` values, with a table for them.
     n_bins : int, default=1000
         Values in the table.
-    solver : {"dcd", "sgd"}, default="dcd"
-        Dual coordinate descent, or stochastic descent on the primal.
+    solver : {"dual", "sgd"}, default="dual"
+        Dual coordinate descent, or stochastic descent on the primal problem.
     loss : {"hinge", "squared_hinge"}, default="hinge"
         Loss of a point on the wrong side of its margin.
     alpha : float or None, default=None
@@ -70,8 +75,9 @@ class PowerMeanSVC(StochasticClassifier):
         Start from the last solution if the labels are the same; not with ``solver="sgd"``.
     n_jobs : int or None, default=None
         Threads, which share the classes; None for all cores.
-    random_state : int, RandomState or None, default=None
-        Order of the rows.
+    random_state : int, RandomState or None, default=0
+        Seed of the order of the rows.
+        The default is 0, so that fits are repeatable; None draws a new seed for each fit.
     verbose : int, default=0
         1 for a progress line, 2 for a line every pass.
 
@@ -118,6 +124,8 @@ class PowerMeanSVC(StochasticClassifier):
     True
     """
 
+    _model: TableModel
+
     def __init__(
         self,
         *,
@@ -129,7 +137,7 @@ class PowerMeanSVC(StochasticClassifier):
         offset: float = 0.05,
         lut: bool = False,
         n_bins: int = 1000,
-        solver: str = "dcd",
+        solver: str = "dual",
         loss: str = "hinge",
         alpha: float | None = None,
         eta0: float = 1.0,
@@ -139,7 +147,7 @@ class PowerMeanSVC(StochasticClassifier):
         max_time: float | None = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Any = 0,
         verbose: int = 0,
     ) -> None:
         self.C = C
@@ -173,7 +181,15 @@ class PowerMeanSVC(StochasticClassifier):
         check_number("offset", self.offset, above=0)
         check_integer("n_bins", self.n_bins, low=2)
         check_flag("lut", self.lut)
-        check_choice("solver", self.solver, ("dcd", "sgd"))
+        if self.solver == OLD_DUAL:
+            warnings.warn(
+                f"solver: {OLD_DUAL!r} is now called 'dual', as in AdditiveSVC; a later version will "
+                "refuse the old name",
+                FutureWarning,
+                stacklevel=5,
+            )
+        else:
+            check_choice("solver", self.solver, ("dual", "sgd"))
         self._unit_anchors()
 
     def _needs_nonnegative(self) -> bool:
@@ -217,10 +233,9 @@ class PowerMeanSVC(StochasticClassifier):
         self._prepare(problem)
         part, data = represent_in_time(problem, self._represent, deadline, self.random_state)
         coef, extra = self._solve(part, data, deadline)
-        self._model = data.make_model(coef, extra)
         self._note_part(part, problem)
         # Decisions of all rows would take as long as coding them.
-        self._require_majority(judged_rows(problem))
+        self._model = self._prefer_majority(data.make_model(coef, extra), judged_rows(problem))
 
     def _represent(self, problem: Problem) -> LogRepresentation:
         quantiser = None
@@ -236,5 +251,4 @@ class PowerMeanSVC(StochasticClassifier):
     @property
     def coef_(self) -> NDArray[np.float64]:
         """Coefficients of the explanatory variables."""
-        assert isinstance(self._model, TableModel)
         return self._model.coef

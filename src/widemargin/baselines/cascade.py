@@ -60,8 +60,9 @@ class CascadeSVC(ExactKernelClassifier):
         Seconds after which to stop with the model reached so far.
     n_jobs : int or None, default=None
         Threads; None or -1 for all cores.
-    random_state : int, RandomState or None, default=None
-        Split of the rows.
+    random_state : int, RandomState or None, default=0
+        Seed of the division of the rows into parts.
+        The default is 0, so that fits are repeatable; None draws a new seed for each fit.
     verbose : int, default=0
         1 for a progress line, 2 for a line every round of a set's solver.
 
@@ -120,7 +121,7 @@ duality_gap_, n_iter_, kernel_, n_features_in_, feature_names_in_
         memory: int | str = "auto",
         max_time: float | None = None,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Any = 0,
         verbose: int = 0,
     ) -> None:
         self.C = C

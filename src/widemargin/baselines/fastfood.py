@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin.baselines import fastfood_fast as fast
-from widemargin.baselines.features import FeatureClassifier, FeatureMap, split_rows
+from widemargin.baselines.features import FeatureMap, FeaturesMixin, split_rows
 from widemargin.kernels.base import as_dense, check_width
 from widemargin.parallel import Workers, open_workers
 from widemargin.problem import Problem
 from widemargin.validation import check_integer, resolve_gamma
 
 
-class FastfoodSVC(FeatureClassifier):
+class FastfoodSVC(FeaturesMixin):
     """Linear SVM on the Fastfood features of the rbf kernel.
 
     Random Fourier features are cosines and sines of random projections. Fastfood of Le, Sarlos and
@@ -48,8 +48,9 @@ class FastfoodSVC(FeatureClassifier):
         Start from the last solution if the labels are the same.
     n_jobs : int or None, default=None
         Threads; None for all cores.
-    random_state : int, RandomState or None, default=None
-        Draw of the projections and order of the rows.
+    random_state : int, RandomState or None, default=0
+        Seed of the projections and of the order of the rows.
+        The default is 0, so that fits are repeatable; None draws a new seed for each fit.
     verbose : int, default=0
         1 for a progress line, 2 for a line every pass.
 
@@ -100,7 +101,7 @@ class FastfoodSVC(FeatureClassifier):
         max_time: float | None = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Any = 0,
         verbose: int = 0,
     ) -> None:
         self.n_features = n_features

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from widemargin.additive.additive_svc import AdditiveSVC
 from widemargin.additive.codes import Codes
 from widemargin.additive.scalar_kernels import make_scalar_kernel
+from widemargin.additive.spectral_table import Spectrum
+from widemargin.additive.tables_mixin import TablesMixin
 from widemargin.problem import Problem
 from widemargin.validation import check_choice, check_integer, check_number
 
@@ -35,7 +36,7 @@ TRIED_INTERVALS = np.geomspace(2.0, 0.01, 400)
 TRIED_RATIOS = (np.arange(500) + 0.5) / 500
 
 
-class FourierSVC(AdditiveSVC):
+class FourierSVC(TablesMixin):
     """Support vector classifier on Fourier features of an additive kernel.
 
     The maps of Vedaldi and Zisserman (2012), with a lookup table as in the comparison of PmSVM. Every
@@ -76,8 +77,9 @@ class FourierSVC(AdditiveSVC):
         Start from the last solution if the labels are the same: for a path over C.
     n_jobs : int or None, default=None
         Threads, which share the classes; None for all cores.
-    random_state : int, RandomState or None, default=None
-        Order of the rows.
+    random_state : int, RandomState or None, default=0
+        Seed of the order of the rows.
+        The default is 0, so that fits are repeatable; None draws a new seed for each fit.
     verbose : int, default=0
         1 for a progress line, 2 for a line every pass.
 
@@ -131,8 +133,8 @@ class FourierSVC(AdditiveSVC):
     """
 
     # Parameters of `AdditiveSVC` that have one value here.
-    p, rank, scaling, solver, multi_class = -1.0, "auto", None, "dual", "ovr"
-    alpha, eta0 = None, 1.0
+    scaling, solver, alpha, eta0 = None, "dual", None, 1.0
+    _is_homogeneous = True
 
     def __init__(
         self,
@@ -151,7 +153,7 @@ class FourierSVC(AdditiveSVC):
         max_time: float | None = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Any = 0,
         verbose: int = 0,
     ) -> None:
         self.C = C
@@ -177,18 +179,17 @@ class FourierSVC(AdditiveSVC):
         check_integer("sample_steps", self.sample_steps, low=1)
         check_number("sample_interval", self.sample_interval, above=0, optional=True)
 
-    def _choose_table(self, problem: Problem, codes: Codes) -> None:
-        """Waves at all bins; they depend on the kernel alone, not on the data."""
+    def _choose_table(self, problem: Problem, codes: Codes) -> Spectrum:
+        """Return the Fourier features of all bins, which depend on the kernel and not on the data."""
         name, n_steps = str(self.kernel), int(self.sample_steps)
         self.sample_interval_ = (
             choose_interval(name, n_steps)
             if self.sample_interval is None
             else float(self.sample_interval)
         )
-        self._table = map_values(self.quantiser_.grid, name, n_steps, self.sample_interval_)
-        self.rank_ = self._table.shape[1]
+        table = map_values(self.quantiser_.grid, name, n_steps, self.sample_interval_)
         # The kernel of one with itself is one.
-        self.left_out_ = 1.0 - float(np.square(self._table[-1]).sum())
+        return Spectrum(table, table.shape[1], 1.0 - float(np.square(table[-1]).sum()))
 
 
 def map_values(values: Any, kernel: str, n_steps: int, interval: float) -> FloatArray:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from widemargin.base import RestClassifier
+from widemargin.base import OneVsRest
 from widemargin.baselines.lasvm_machine import Machine, Outcome, Plan
 from widemargin.exact.active_set import solve_small
 from widemargin.exact.classifier_base import one_or_all
@@ -39,7 +39,7 @@ from widemargin.validation import (
 STOP_REASONS = ("converged", "n_epochs", "stalled", "max_time")
 
 
-class LaSVC(RestClassifier):
+class LaSVC(OneVsRest):
     """Online kernel SVM (LASVM).
 
     Holds a set of examples with a coefficient, and some that may get one. Every new example joins
@@ -74,8 +74,9 @@ class LaSVC(RestClassifier):
         the same time. `partial_fit` takes in all examples.
     n_jobs : int or None, default=None
         Threads that compute kernel values; None or -1 for all cores.
-    random_state : int, RandomState or None, default=None
-        Order of the examples in `fit`. `partial_fit` takes them as they come.
+    random_state : int, RandomState or None, default=0
+        Seed of the order of the rows in `fit`; `partial_fit` visits them as they are given.
+        The default is 0, so that fits are repeatable; None draws a new seed for each fit.
     verbose : int, default=0
         1 for a progress line, 2 for a line every block of examples.
 
@@ -147,7 +148,7 @@ class LaSVC(RestClassifier):
         memory: int | str = "auto",
         max_time: float | None = None,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Any = 0,
         verbose: int = 0,
     ) -> None:
         self.C = C

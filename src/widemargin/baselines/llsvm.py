@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin.additive.anchor_model import find_inverse_root
-from widemargin.baselines.features import FeatureClassifier, FeatureMap, KernelMap, choose_centres
+from widemargin.baselines.features import FeatureMap, FeaturesMixin, KernelMap, choose_centres
 from widemargin.exact.expansion import Expansion
 from widemargin.kernels import Kernel, is_precomputed, needs_nonnegative
 from widemargin.parallel import Workers
@@ -24,7 +24,7 @@ from widemargin.validation import (
 STEP_ROWS = 256
 
 
-class LLSVC(FeatureClassifier):
+class LLSVC(FeaturesMixin):
     """Linear SVM on a low-rank approximation of the kernel matrix.
 
     LLSVM of Zhang, Lan, Wang and Moerchen (2012): landmarks are centres of clusters, and the features
@@ -57,8 +57,9 @@ class LLSVC(FeatureClassifier):
         Start from the last solution if the labels are the same.
     n_jobs : int or None, default=None
         Threads; None for all cores.
-    random_state : int, RandomState or None, default=None
-        Choice of landmarks and order of the rows.
+    random_state : int, RandomState or None, default=0
+        Seed of the choice of landmarks and of the order of the rows.
+        The default is 0, so that fits are repeatable; None draws a new seed for each fit.
     verbose : int, default=0
         1 for a progress line, 2 for a line every pass.
 
@@ -112,7 +113,7 @@ class LLSVC(FeatureClassifier):
         max_time: float | None = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Any = 0,
         verbose: int = 0,
     ) -> None:
         self.n_landmarks = n_landmarks
@@ -131,10 +132,8 @@ class LLSVC(FeatureClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = needs_nonnegative(self.kernel)
-        return tags
+    def _needs_nonnegative(self) -> bool:
+        return needs_nonnegative(self.kernel)
 
     def _check_params(self) -> None:
         super()._check_params()

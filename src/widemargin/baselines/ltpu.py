@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from widemargin.baselines.features import FeatureClassifier, FeatureMap, KernelMap, choose_centres
+from widemargin.baselines.features import FeatureMap, FeaturesMixin, KernelMap, choose_centres
 from widemargin.kernels import RBF
 from widemargin.problem import Problem
 from widemargin.validation import check_integer, resolve_gamma
 
 
-class LTPUSVC(FeatureClassifier):
+class LTPUSVC(FeaturesMixin):
     """Linear SVM on Gaussian units around centres of clusters.
 
     The network of Moody and Darken (1989): the centres c are those of k-means in the space of the
@@ -38,8 +38,9 @@ class LTPUSVC(FeatureClassifier):
         Start from the last solution if the labels are the same.
     n_jobs : int or None, default=None
         Threads; None for all cores.
-    random_state : int, RandomState or None, default=None
-        Choice of centres and order of the rows.
+    random_state : int, RandomState or None, default=0
+        Seed of the choice of centres and of the order of the rows.
+        The default is 0, so that fits are repeatable; None draws a new seed for each fit.
     verbose : int, default=0
         1 for a progress line, 2 for a line every pass.
 
@@ -90,7 +91,7 @@ class LTPUSVC(FeatureClassifier):
         max_time: float | None = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Any = 0,
         verbose: int = 0,
     ) -> None:
         self.n_units = n_units

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from widemargin.additive.classifier_base import CurveClassifier, asked_classes
-from widemargin.base import UnweightedClassifier
+from widemargin.additive.classifier_base import asked_classes
+from widemargin.additive.mixins import CurvesMixin
+from widemargin.base import UnweightedMixin
 from widemargin.baselines import pwlsgd_fast as fast
 from widemargin.baselines.pwlsgd_fast import Points
 from widemargin.kernels.base import check_width
@@ -30,7 +31,7 @@ FloatArray = NDArray[np.float64]
 DECIDE_ROWS = 256
 
 
-class PWLSGDSVC(UnweightedClassifier, CurveClassifier):
+class PWLSGDSVC(UnweightedMixin, CurvesMixin):
     """Additive classifier of piecewise linear curves, fitted by stochastic descent.
 
     PWLSGD of Maji and Berg (2009). The range of every feature in training is cut into segments, and a
@@ -65,8 +66,9 @@ class PWLSGDSVC(UnweightedClassifier, CurveClassifier):
         Passes over the data.
     n_jobs : int or None, default=None
         Threads for predictions; None for all cores.
-    random_state : int, RandomState or None, default=None
-        Order of the rows.
+    random_state : int, RandomState or None, default=0
+        Seed of the order of the rows.
+        The default is 0, so that fits are repeatable; None draws a new seed for each fit.
 
     Attributes
     ----------
@@ -131,7 +133,7 @@ class PWLSGDSVC(UnweightedClassifier, CurveClassifier):
         tol: float | None = None,
         max_iter: int = 20,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Any = 0,
     ) -> None:
         self.C = C
         self.n_segments = n_segments
@@ -155,11 +157,6 @@ class PWLSGDSVC(UnweightedClassifier, CurveClassifier):
     def heights_(self) -> FloatArray:
         """Heights of the curves at the knots."""
         return self._model.curves.transpose(2, 0, 1)
-
-    @property
-    def intercept_(self) -> FloatArray:
-        """Constants."""
-        return self._model.intercept
 
     def _check_params(self) -> None:
         super()._check_params()

@@ -50,8 +50,9 @@ class RSVC(BasisClassifier):
         the rows and the basis, of 8 bytes each, and refuses to begin if they do not fit.
     n_jobs : int or None, default=None
         Threads; None for all cores.
-    random_state : int, RandomState or None, default=None
-        Draw of the basis. Repeated rows count once, so that weights and repetitions are the same.
+    random_state : int, RandomState or None, default=0
+        Seed of the draw of the basis. Repeated rows count once: a weight of two is a row given twice.
+        The default is 0, so that fits are repeatable; None draws a new seed for each fit.
 
     Attributes
     ----------
@@ -108,7 +109,7 @@ class RSVC(BasisClassifier):
         class_weight: dict[Any, float] | str | None = None,
         memory: int | str = "auto",
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Any = 0,
     ) -> None:
         self.n_basis = n_basis
         self.C = C

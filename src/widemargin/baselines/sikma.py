@@ -8,17 +8,17 @@ from scipy import sparse
 
 from widemargin.additive.classifier_base import asked_classes
 from widemargin.additive.curves import BinModel
-from widemargin.additive.online_base import OnlineClassifier
+from widemargin.additive.mixins import CurvesMixin, StochasticMixin
 from widemargin.additive.quantiser import MAX_COUNT, fit_quantiser
 from widemargin.additive.representations import BinRepresentation, constants
 from widemargin.additive.sgd import start_stochastic, stochastic_coefs, stochastic_pass
-from widemargin.base import UnweightedClassifier
+from widemargin.base import UnweightedMixin
 from widemargin.kernels import is_small
 from widemargin.problem import Problem
 from widemargin.validation import check_flag, check_integer, draw_seed
 
 
-class SIKMASVC(UnweightedClassifier, OnlineClassifier):
+class SIKMASVC(UnweightedMixin, StochasticMixin, CurvesMixin):  # type: ignore[misc]
     """Online classifier with the histogram intersection kernel, on tables.
 
     SIKMA of Wang, Hoiem and Forsyth (2009). It descends in the space of the kernel, row by row: all
@@ -46,8 +46,9 @@ class SIKMASVC(UnweightedClassifier, OnlineClassifier):
         Passes over the data.
     n_jobs : int or None, default=None
         Threads for predictions; None for all cores.
-    random_state : int, RandomState or None, default=None
-        Order of the rows.
+    random_state : int, RandomState or None, default=0
+        Seed of the order of the rows.
+        The default is 0, so that fits are repeatable; None draws a new seed for each fit.
 
     Attributes
     ----------
@@ -105,7 +106,7 @@ class SIKMASVC(UnweightedClassifier, OnlineClassifier):
         class_weight: dict[Any, float] | str | None = None,
         max_iter: int = 2,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Any = 0,
     ) -> None:
         self.C = C
         self.n_bins = n_bins
@@ -121,11 +122,6 @@ class SIKMASVC(UnweightedClassifier, OnlineClassifier):
     def tables_(self) -> NDArray[np.float64]:
         """Value of every decision curve at every level."""
         return self._model.full_curves()
-
-    @property
-    def intercept_(self) -> NDArray[np.float64]:
-        """Constants."""
-        return self._model.intercept
 
     def _check_params(self) -> None:
         super()._check_params()

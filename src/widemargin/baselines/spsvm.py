@@ -61,8 +61,9 @@ class SpSVC(BasisClassifier):
         predictions it is the bound on all.
     n_jobs : int or None, default=None
         Threads; None for all cores.
-    random_state : int, RandomState or None, default=None
-        Draw of candidates.
+    random_state : int, RandomState or None, default=0
+        Seed of the draw of candidates.
+        The default is 0, so that fits are repeatable; None draws a new seed for each fit.
 
     Attributes
     ----------
@@ -120,7 +121,7 @@ class SpSVC(BasisClassifier):
         class_weight: dict[Any, float] | str | None = None,
         memory: int | str = "auto",
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Any = 0,
     ) -> None:
         self.n_basis = n_basis
         self.C = C

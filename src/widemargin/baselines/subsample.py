@@ -29,8 +29,9 @@ class SubsampleSVC(ClassifierMixin, BaseEstimator):
     C, kernel, gamma, degree, coef0, class_weight, tol, cache_size, max_iter
         As for :class:`sklearn.svm.SVC`, which sees the part only: ``gamma="scale"`` and
         ``class_weight="balanced"`` are found from it. ``"precomputed"`` kernels are not taken.
-    random_state : int, RandomState or None, default=None
-        Draw of the rows.
+    random_state : int, RandomState or None, default=0
+        Seed of the draw of the rows.
+        The default is 0, so that fits are repeatable; None draws a new seed for each fit.
 
     Attributes
     ----------
@@ -71,7 +72,7 @@ class SubsampleSVC(ClassifierMixin, BaseEstimator):
         tol: float = 1e-3,
         cache_size: float = 200.0,
         max_iter: int = -1,
-        random_state: Any = None,
+        random_state: Any = 0,
     ) -> None:
         self.n_rows = n_rows
         self.C = C

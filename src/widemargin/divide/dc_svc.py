@@ -77,6 +77,7 @@ class DCSVC(ExactKernelClassifier):
         ample, the result does not depend on ``n_jobs``; otherwise the last digits may.
     random_state : int, RandomState or None, default=0
         Seed of the sampling of points.
+        The default is 0, so that fits are repeatable; None draws a new seed for each fit.
     verbose : int, default=0
         1 prints a progress line, 2 prints a line after every cluster.
     callback : callable or None, default=None
