@@ -175,11 +175,24 @@ def descend(
     Hsieh, Chang, Lin, Keerthi, Sundararajan, "A dual coordinate descent method for large-scale linear
     SVM", 2008; ICD Algorithms 1 and 2; PmSVM Algorithms 2 and 3.
     """
-    if prefers_gram(rows, len(problem.positives)):
-        alone = descend(gram_rows(rows, workers), problem, settings, workers, start, callback)
-        is_positive = problem.labels[:, None] == problem.positives
-        coef, extra = weigh_bins(rows, np.where(is_positive, alone.alpha, -alone.alpha))
-        return replace(alone, coef=coef, extra=extra)
+    if not prefers_gram(rows, len(problem.positives)):
+        return _solve_groups(rows, problem, settings, workers, start, callback)
+    among = gram_rows(rows, workers)
+    alone = _solve_groups(among, problem, settings, workers, start, callback)
+    is_positive = problem.labels[:, None] == problem.positives
+    coef, extra = weigh_bins(rows, np.where(is_positive, alone.alpha, -alone.alpha))
+    return replace(alone, coef=coef, extra=extra)
+
+
+def _solve_groups(
+    rows: Rows,
+    problem: OneVsRestDual,
+    settings: Descent,
+    workers: Workers,
+    start: FloatArray | None,
+    callback: Callable[[int, float], object] | None,
+) -> LinearResult:
+    """Solve the problems of a few classes at a time, so that a row is read once for all of these."""
     n_problems = len(problem.positives)
     n_groups = -(-n_problems // CLASSES_AT_ONCE)
     groups = np.array_split(np.arange(n_problems), n_groups)

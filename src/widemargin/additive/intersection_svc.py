@@ -15,7 +15,7 @@ from widemargin.additive.coded_rows import (
     sum_over_codes,
 )
 from widemargin.additive.codes import Codes
-from widemargin.additive.crammer_singer import solve_crammer_singer
+from widemargin.additive.crammer_singer import MulticlassDual, solve_crammer_singer
 from widemargin.additive.curves import BinModel, bin_offsets
 from widemargin.additive.dual_descent import LinearResult, gather_results
 from widemargin.additive.mixins import CurvesMixin
@@ -212,11 +212,14 @@ class IntersectionSVC(CurvesMixin, LinearClassifier):
     def _solve_at_once(
         self, problem: Problem, rows: Rows, norms: NDArray[np.float64], deadline: float | None
     ) -> LinearResult:
+        dual = MulticlassDual(
+            labels=problem.labels.astype(np.int64),
+            costs=self.C * problem.weights,
+            norms=norms,
+            n_classes=len(problem.classes),
+        )
         with show_passes(self.verbose) as show:
-            result = solve_crammer_singer(
-                rows, problem.labels.astype(np.int64), self.C * problem.weights, norms,
-                len(problem.classes), self._settings(problem, deadline), show,
-            )  # fmt: skip
+            result = solve_crammer_singer(rows, dual, self._settings(problem, deadline), show)
         self._keep_progress(problem, result)
         return result
 
