@@ -43,25 +43,25 @@ class AdditiveSVC(TablesMixin):
     p : float, default=-1.0
         Exponent of the power mean, not positive.
     rank : int or "auto", default="auto"
-        Numbers for each code. ``"auto"`` takes as few as leave out a thousandth of the kernel's
-        trace; a kernel that needs too many, such as the intersection, gets one value for each bin
-        instead, which is exact.
+        Number of columns of the table. ``"auto"`` chooses the smallest rank that leaves out at most a
+        thousandth of the kernel's trace. The intersection kernel would need too many columns; it gets
+        one value for each bin instead, which is exact.
     n_bins : int, default=256
-        Bins of each feature. Whole numbers up to 4095 get a bin each whatever this says.
+        Number of bins of each feature. Whole numbers up to 4095 have a bin each, whatever ``n_bins``.
     binning : {"auto", "uniform", "sqrt", "quantile"}, default="auto"
-        How bins are spaced between zero and the largest value of a feature; ``"sqrt"`` is finer near
-        zero, and what ``"auto"`` takes for features that are not whole numbers.
+        Spacing of the bins between zero and the largest value of a feature. ``"sqrt"`` is finer near
+        zero; ``"auto"`` uses it for features that are not whole numbers.
     scaling : {"max"} or None, default=None
-        ``"max"`` divides every feature by its largest value in training: a kernel for features in
-        different units, whose curves keep them. Not for callable kernels.
+        ``"max"`` divides every feature by its largest value in training, for features in different
+        units; the curves keep the units. Not for callable kernels.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
         Loss of a point on the wrong side of its margin.
     solver : {"dual", "sgd"}, default="dual"
-        Dual coordinate descent, or stochastic descent on the primal, which `partial_fit` uses too.
+        Dual coordinate descent, or stochastic descent on the primal problem, as in `partial_fit`.
     multi_class : {"ovr"}, default="ovr"
         One class against the rest.
     fit_intercept : bool, default=True
-        Whether there is a constant; it is regularised like the rest, as in LIBLINEAR.
+        Whether to fit an intercept. It is regularised like the coefficients, as in LIBLINEAR.
     alpha : float or None, default=None
         Regularisation of stochastic descent; None for ``1 / (C n_samples)``.
     eta0 : float, default=1.0
@@ -72,15 +72,15 @@ class AdditiveSVC(TablesMixin):
         Stop when the projected gradients of a problem differ by less; stochastic descent, when a
         pass changes the coefficients by less than a tenth of that share.
     max_iter : int, default=1000
-        Passes over the data.
+        Maximum number of passes over the data.
     max_time : float or None, default=None
-        Seconds after which to stop with the model reached so far; `fit`, with one that predicts the
-        largest class if that is more accurate on the training rows.
+        Seconds after which a fit stops with its current model. `fit` replaces this model by one that
+        predicts the largest class if that is more accurate on the training rows.
     warm_start : bool, default=False
-        Start from the last solution if the labels are the same: for a path over C. Not with
-        ``solver="sgd"``; `partial_fit` goes on from a model.
+        Whether a fit starts from the last solution if the labels are the same, as for a path over C.
+        It has no effect with ``solver="sgd"``; `partial_fit` continues from the current model.
     n_jobs : int or None, default=None
-        Threads, which share the classes; None for all cores.
+        Number of threads, which share the classes; None for all cores.
     random_state : int, RandomState or None, default=0
         Seed of the order of the rows. The model does not depend on ``n_jobs``.
         The default is 0, so that fits are repeatable; None draws a new seed for each fit.
@@ -92,23 +92,23 @@ class AdditiveSVC(TablesMixin):
     classes_ : ndarray
         The labels, sorted.
     tables_ : ndarray of shape (n_bins, rank)
-        Numbers for each code.
+        The table: numbers for each code.
     coef_ : ndarray of shape (n_functions, n_features, rank)
-        Coefficients of these numbers: one function for two classes, else one for each class.
+        Coefficients of the numbers; one function for two classes, else one for each class.
     intercept_ : ndarray of shape (n_functions,)
         Constants.
     rank_ : int
-        Numbers for each code; 0 if every bin has a value of its own.
+        Number of columns of the table; 0 if every bin has a value of its own.
     left_out_ : float
         Share of the kernel's trace that the table leaves out.
     feature_ranges_ : ndarray of shape (2, n_features)
         Smallest and largest values in training.
     origin_ : ndarray of shape (n_features,)
-        Subtracted from the features: zeros, but the smallest values in training if the data are
-        centred, all means being zero as far as so many rows can tell, and the kernel needs features
-        that are not negative.
+        Numbers that are subtracted from the features. They are zeros, except that they are the
+        smallest values in training if the kernel needs non-negative features and the data are
+        centred: the mean of every column is zero within four standard errors.
     n_seen_, t_ : int
-        Rows seen by `fit` and `partial_fit`, and steps made, counting a visit to a row as one.
+        Number of rows in all calls since `fit`, and number of steps, one for each visit to a row.
     n_iter_ : int or ndarray
         Passes for each function.
     stop_reason_ : str
@@ -118,9 +118,9 @@ class AdditiveSVC(TablesMixin):
 
     Notes
     -----
-    Values at prediction that are larger than any in training count as the largest. If the data were
-    centred, smaller ones count as the smallest; bins and ``scaling="max"`` then begin there, at
-    `origin_`, and not at zero.
+    In predictions, values that are larger than all in training count as the largest. For centred data,
+    smaller values count as the smallest, and bins and ``scaling="max"`` begin at `origin_` instead of
+    zero.
 
     Examples
     --------

@@ -38,35 +38,36 @@ class IntersectionSVC(CurvesMixin, LinearClassifier):
     Parameters
     ----------
     C : float, default=1e-3
-        Cost of an error; kernel values are large.
+        Cost of an error. It is small because kernel values are large.
     n_bins : int, default=100
-        Values from the smallest to the quantile below become 0 to ``n_bins``, the rest ``n_bins``
-        (Eq. 13 of the paper). Histograms of whole numbers up to 4095 are used as they are.
+        Values from the smallest to the quantile of ``clip_quantile`` become 0 to ``n_bins``, larger
+        ones ``n_bins`` (ICD Eq. 13). Histograms of whole numbers up to 4095 are used as they are.
     clip_quantile : float, default=0.975
-        Share of all values that are not clipped. If it falls on the smallest value or on zero, as
-        with sparse data, it is taken of the values above that.
+        Share of all values that are not clipped. If the quantile is the smallest value or zero, as for
+        sparse data, it is taken among the larger values only.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
         Loss of a point on the wrong side of its margin.
     solver : {"auto", "dual", "primal"}, default="auto"
-        Dual coordinate descent, or Newton's method in the primal, for the squared hinge loss only.
-        ``"auto"`` is the dual. The paper prefers the primal where features far outnumber rows; there
-        the dual here works on the kernel between all rows, which was faster.
+        Dual coordinate descent, or Newton's method on the primal problem with the squared hinge
+        loss. ``"auto"`` is the dual. The paper prefers the primal for many more features than rows;
+        there the dual descent of this class uses the kernel matrix, which was faster in
+        measurements.
     multi_class : {"ovr", "crammer_singer"}, default="ovr"
-        One class against the rest, or all at once (then with the hinge loss, and no ``solver``).
+        One class against the rest, or all classes at once, with the hinge loss and its own solver.
     class_weight : dict, "balanced" or None, default=None
         Factor on C for each class.
     tol : float, default=0.1
         Stop when the projected gradients of a problem differ by less.
     max_iter : int, default=1000
-        Passes over the data, or Newton steps.
+        Maximum number of passes over the data, or of Newton steps.
     max_time : float or None, default=None
-        Seconds after which to stop with the model reached so far, or with one that predicts the
-        largest class if that is more accurate on the training rows.
+        Seconds after which a fit stops with its current model, or with one that predicts the largest
+        class if that is more accurate on the training rows.
     warm_start : bool, default=False
-        Start from the last solution if the labels are the same; in the dual of one class against
-        the rest only.
+        Whether a fit starts from the last solution if the labels are the same. Only the dual solver of
+        one class against the rest does.
     n_jobs : int or None, default=None
-        Threads, which share the classes; None for all cores.
+        Number of threads, which share the classes; None for all cores.
     random_state : int, RandomState or None, default=0
         Seed of the order of the rows.
         The default is 0, so that fits are repeatable; None draws a new seed for each fit.
@@ -78,10 +79,10 @@ class IntersectionSVC(CurvesMixin, LinearClassifier):
     classes_ : ndarray
         The labels, sorted.
     tables_ : ndarray of shape (n_functions, n_features, n_bins + 1)
-        Value of every decision curve at every bin. Kept without the bins that no training value
-        reaches; written out in full when asked for.
+        Value of every decision curve at every bin. The array is computed at each access, because the
+        model keeps no bins beyond the largest training values.
     quantiser_ : Quantiser
-        Turns values into bins; its ``grid``, ``low`` and ``span`` say where these are.
+        Object that maps values to bins; ``grid``, ``low`` and ``span`` determine them.
     feature_ranges_ : ndarray of shape (2, n_features)
         Smallest and largest values in training.
     n_iter_ : int or ndarray
@@ -89,14 +90,15 @@ class IntersectionSVC(CurvesMixin, LinearClassifier):
     stop_reason_ : str
         ``"converged"``, ``"max_iter"`` or ``"max_time"``.
     violation_ : float
-        How far from optimal the solver saw itself at the end.
+        Largest violation of the optimality conditions at the end, as compared with ``tol``.
 
     Notes
     -----
-    There is no intercept, as in the paper. Values at prediction beyond the range of the bins count as
-    its ends. All features share one range, so those in different units should be scaled first. Where
-    values are negative, zero is a bin like any other, and every value of sparse data gets a code, of
-    one byte (two with more than 256 bins); else only the stored ones do.
+    There is no intercept, as in the paper. In predictions, values beyond the range of the bins
+    count as its ends. All features share one range, so features in different units should be scaled
+    first. If there are negative values, zero is a bin like any other, and every value of sparse
+    data has a code of one byte, or of two with more than 256 bins. Otherwise only stored values
+    have codes.
 
     Examples
     --------

@@ -44,9 +44,9 @@ class LRSVC(LinearClassifier):
     gamma, degree, coef0
         Parameters of the kernel, as for `KernelSVC`.
     n_anchors : int, default=100
-        Anchors. With fewer rows, all rows are.
+        Number of anchors. If there are fewer rows, all rows are anchors.
     anchors : {"kmeans", "random"} or array-like, default="kmeans"
-        Centres of clusters, rows drawn at random, or the anchors themselves.
+        Centres of k-means clusters, random rows, or given anchors.
     explanatory : callable, default=None
         ``explanatory(X)`` gives the explanatory variables of the rows of ``X``, shape (n, m), dense
         or sparse; None for the kernel's values at the anchors. With another function the gradient is
@@ -58,17 +58,17 @@ class LRSVC(LinearClassifier):
     tol : float, default=1e-3
         Stop when the projected gradients of a problem differ by less.
     max_iter : int, default=1000
-        Passes over the data.
+        Maximum number of passes over the data.
     max_time : float or None, default=None
-        Seconds after which to stop with the model reached so far. K-means then makes as many batches
-        as fit into a quarter of them, and kernel values of as many rows are computed, in an order
-        drawn by chance, as fit into half of what is left; the model is fitted to these rows. More
-        than 100 anchors become fewer if there is no time for them. With kernels whose values are
-        positive the model predicts the largest class if that is more accurate on a sample of the rows.
+        Seconds after which a fit stops with its current model. K-means has a quarter of the time.
+        Then kernel values of rows in random order are computed for half of the remaining time, and
+        the model is fitted to these rows. More than 100 anchors are reduced if there is no time for
+        them. With positive kernels, the model is replaced by one that predicts the largest class if
+        that is more accurate on a sample of the rows.
     warm_start : bool, default=False
-        Start from the last solution if the labels are the same.
+        Whether a fit starts from the last solution if the labels are the same.
     n_jobs : int or None, default=None
-        Threads; None for all cores.
+        Number of threads; None for all cores.
     random_state : int, RandomState or None, default=0
         Seed of the choice of anchors and of the order of the rows.
         The default is 0, so that fits are repeatable; None draws a new seed for each fit.
@@ -82,7 +82,7 @@ class LRSVC(LinearClassifier):
     anchors_ : ndarray or csr_matrix of shape (n_anchors, n_features)
         The anchors.
     coef_ : ndarray of shape (n_functions, n_explanatory)
-        A decision is the product with the explanatory variables.
+        Coefficients of the explanatory variables.
     kernel_ : Kernel
         The kernel.
     n_iter_ : int or ndarray

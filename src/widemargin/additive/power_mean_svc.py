@@ -42,16 +42,16 @@ class PowerMeanSVC(StochasticMixin, NonnegativeMixin, CurvesMixin, LinearClassif
         Another additive kernel ``k(x, y)`` of two arrays of numbers, symmetric and positive
         semidefinite, instead of the power mean.
     n_anchors : int, default=3
-        Anchors of the regression, and coefficients for each feature.
+        Number of anchors of the regression, and of coefficients for each feature.
     anchors : {"paper", "chebyshev"} or array-like, default="paper"
         The paper's 0.01, 0.06 and 0.75, Chebyshev nodes, or numbers in the unit interval. With more
         than three anchors ``"paper"`` means Chebyshev nodes, as in the paper.
     offset : float, default=0.05
-        Added to features before the logarithm.
+        Number that is added to feature values before the logarithm.
     lut : bool, default=False
-        Whether features are rounded to ``n_bins`` values, with a table for them.
+        Whether features are rounded to ``n_bins`` values, which have a table (PmSVM-LUT).
     n_bins : int, default=1000
-        Values in the table.
+        Number of values in the table.
     solver : {"dual", "sgd"}, default="dual"
         Dual coordinate descent, or stochastic descent on the primal problem.
     loss : {"hinge", "squared_hinge"}, default="hinge"
@@ -66,15 +66,17 @@ class PowerMeanSVC(StochasticMixin, NonnegativeMixin, CurvesMixin, LinearClassif
         Stop when the projected gradients of a problem differ by less; stochastic descent, when a
         pass changes the coefficients by less than a tenth of that share.
     max_iter : int, default=1000
-        Passes over the data.
+        Maximum number of passes over the data.
     max_time : float or None, default=None
-        Seconds after which to stop with the model reached so far. If coding all rows takes more than
-        half of them, the model is fitted to as many rows, drawn by chance, as there is time for. It
-        predicts the largest class if that is more accurate on a sample of the rows.
+        Seconds after which a fit stops with its current model. If encoding all rows would take more
+        than half of the time, the model is fitted to a random sample of rows that there is time
+        for. It is replaced by one that predicts the largest class if that is more accurate on some
+        rows.
     warm_start : bool, default=False
-        Start from the last solution if the labels are the same; not with ``solver="sgd"``.
+        Whether a fit starts from the last solution if the labels are the same; no effect with
+        ``solver="sgd"``.
     n_jobs : int or None, default=None
-        Threads, which share the classes; None for all cores.
+        Number of threads, which share the classes; None for all cores.
     random_state : int, RandomState or None, default=0
         Seed of the order of the rows.
         The default is 0, so that fits are repeatable; None draws a new seed for each fit.
@@ -90,14 +92,15 @@ class PowerMeanSVC(StochasticMixin, NonnegativeMixin, CurvesMixin, LinearClassif
     coef_ : ndarray of shape (n_functions, n_features, n_anchors)
         Coefficients of the powers of ``ln((x - origin_) / unit_ + offset)``.
     n_seen_, t_ : int
-        Rows seen by `fit` and `partial_fit`, and steps made, counting a visit to a row as one.
+        Number of rows in all calls since `fit`, and number of steps, one for each visit to a row.
     unit_ : float
-        The largest feature value in training, less its `origin_`, if that is above one, else one.
+        The largest value of ``X - origin_`` in training, or one if that is larger.
     feature_ranges_ : ndarray of shape (2, n_features)
         Smallest and largest values in training.
     origin_ : ndarray of shape (n_features,)
-        Subtracted from the features: zeros, but the smallest values in training if the data are
-        centred, all means being zero as far as so many rows can tell.
+        Numbers that are subtracted from the features. They are zeros, except that they are the
+        smallest values in training if the data are centred: the mean of every column is zero within
+        four standard errors.
     n_iter_ : int or ndarray
         Passes for each function.
     stop_reason_ : str
@@ -108,11 +111,11 @@ class PowerMeanSVC(StochasticMixin, NonnegativeMixin, CurvesMixin, LinearClassif
 
     Notes
     -----
-    The paper scales features to the unit interval. If some are larger, all are divided by the
-    largest. A feature that is zero adds nothing to a decision, as in the kernel itself and in the
-    sparse files of the paper; the regression alone would be worst there. Negative values are
-    refused, but centred data are moved (`origin_`). Values above `unit_` count as `unit_`: beyond it
-    the regression has no anchors, and would grow without bound.
+    The paper scales features to the unit interval. If some values are larger than one, all are
+    divided by the largest. A feature that is zero adds nothing to a decision, as in the kernel
+    itself and in the sparse files of the paper; the error of the regression is largest there.
+    Negative values are refused, except that `origin_` is subtracted from centred data. Values above
+    `unit_` count as `unit_`: the regression has no anchors beyond it and would grow without bound.
 
     Examples
     --------

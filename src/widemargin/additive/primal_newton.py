@@ -100,8 +100,7 @@ def solve_primal(
             reason = "max_time" if reason == "max_iter" else reason
             break
         size, step, change = objective.find_step(w, products, gradient, settings.deadline)
-        if size == 0.0:
-            # No step lowers the objective in float64.
+        if size == 0.0:  # No step lowers the objective in float64.
             reason = "converged"
             break
         w += size * step
