@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin.parallel import count_threads
+from widemargin.parameters import check_choices
 from widemargin.problem import Problem
 from widemargin.transaction import all_or_nothing
 from widemargin.validation import (
@@ -103,6 +104,7 @@ class OneVsRest(ClassifierMixin, BaseEstimator, ABC):
         self._fit(problem)
 
     def _check_params(self) -> None:
+        check_choices(self)
         check_number("C", self.C, above=0)
         count_threads(self.n_jobs)
 

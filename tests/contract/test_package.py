@@ -30,7 +30,7 @@ LAYERS = [
     ["files.container", "files.libsvm_text", "progress"],
     ["kernels"],
     ["problem"],
-    ["validation", "datasets", "majority"],
+    ["validation", "parameters", "datasets", "majority"],
     ["base", "files.libsvm_models"],
     ["exact"],
     ["divide", "additive", "projected"],

@@ -1,7 +1,7 @@
 """AdditiveSVC: an SVM with an additive kernel, at the cost of a linear SVM, by spectral tables."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,9 @@ from widemargin.additive.scalar_kernels import (
 from widemargin.additive.spectral_table import MAX_RANK, Spectrum, spectral_table
 from widemargin.additive.tables_mixin import TablesMixin
 from widemargin.kernels import Kernel
+from widemargin.parameters import Choices
 from widemargin.problem import Problem
-from widemargin.validation import check_choice, check_integer, check_number
+from widemargin.validation import check_integer, check_number
 
 #: Rank beyond which the intersection kernel is faster with a value for each bin than with a table.
 BINS_RANK = 8
@@ -131,6 +132,12 @@ class AdditiveSVC(TablesMixin):
     True
     """
 
+    _choices: ClassVar[Choices] = {
+        "solver": ("dual", "sgd"),
+        "multi_class": ("ovr",),
+        "scaling": ("max", None),
+    }
+
     def __init__(
         self,
         *,
@@ -180,20 +187,16 @@ class AdditiveSVC(TablesMixin):
 
     def _check_params(self) -> None:
         super()._check_params()
-        check_choice("solver", self.solver, ("dual", "sgd"))
-        check_choice("multi_class", self.multi_class, ("ovr",))
         if self.rank != "auto":
             check_integer("rank", self.rank, low=1)
         if self.p != -np.inf:
             check_number("p", self.p)
         self._scalar_kernel()
-        if self.scaling is not None:
-            check_choice("scaling", self.scaling, ("max",))
-            if not self._is_homogeneous:
-                raise ValueError(
-                    "scaling: not available with a callable kernel, which need not be homogeneous; "
-                    "scale the features instead"
-                )
+        if self.scaling is not None and not self._is_homogeneous:
+            raise ValueError(
+                "scaling: not available with a callable kernel, which need not be homogeneous; "
+                "scale the features instead"
+            )
 
     def _scalar_kernel(self) -> ScalarKernel:
         """Make the kernel of two numbers; a kernel that is not additive is refused."""

@@ -1,7 +1,7 @@
 """The base of the additive classifiers and of other linear SVMs on a representation."""
 
 import warnings
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,10 @@ from widemargin.deadline import start_deadline
 from widemargin.kernels import is_small
 from widemargin.majority import RunningVote, constant_intercept, judged_rows
 from widemargin.parallel import open_workers
+from widemargin.parameters import Choices
 from widemargin.problem import Problem
 from widemargin.progress import show_passes
 from widemargin.validation import (
-    check_choice,
     check_flag,
     check_integer,
     check_norms,
@@ -30,7 +30,6 @@ from widemargin.validation import (
 CONSTANT_ADVICE = (
     "the model predicts the largest class, which is more accurate than what it reached; "
 )
-LOSSES = ("hinge", "squared_hinge")
 #: A smaller tolerance needs the precision of float64.
 FLOAT32_TOL = 1e-3
 
@@ -50,6 +49,7 @@ class LinearClassifier(OneVsRest):
     random_state: Any
     verbose: int
 
+    _choices: ClassVar[Choices] = {"loss": ("hinge", "squared_hinge")}
     #: Whether the model predicts the largest class for every row, see `RunningVote`.
     _is_constant = False
 
@@ -58,7 +58,6 @@ class LinearClassifier(OneVsRest):
         check_number("tol", self.tol, above=0)
         check_number("max_time", self.max_time, above=0, optional=True)
         check_integer("max_iter", self.max_iter, low=1)
-        check_choice("loss", self.loss, LOSSES)
         check_flag("warm_start", self.warm_start)
         check_verbose(self.verbose)
 

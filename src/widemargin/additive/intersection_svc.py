@@ -1,7 +1,7 @@
 """IntersectionSVC: an SVM with the histogram intersection kernel, by ICD."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,10 @@ from widemargin.additive.primal_newton import UnaryRows, solve_primal
 from widemargin.additive.quantiles import find_quantile
 from widemargin.additive.quantiser import MAX_COUNT, Quantiser, Ranges
 from widemargin.deadline import share_time
+from widemargin.parameters import Choices
 from widemargin.problem import Problem
 from widemargin.progress import show_passes
-from widemargin.validation import ANY_BLOCKS, check_choice, check_integer, check_number
+from widemargin.validation import ANY_BLOCKS, check_integer, check_number
 
 
 class IntersectionSVC(CurvesMixin, LinearClassifier):
@@ -111,6 +112,10 @@ class IntersectionSVC(CurvesMixin, LinearClassifier):
 
     _model: BinModel
     _layout = ANY_BLOCKS
+    _choices: ClassVar[Choices] = {
+        "solver": ("auto", "dual", "primal"),
+        "multi_class": ("ovr", "crammer_singer"),
+    }
 
     def __init__(
         self,
@@ -153,8 +158,6 @@ class IntersectionSVC(CurvesMixin, LinearClassifier):
         check_number("clip_quantile", self.clip_quantile, above=0)
         if self.clip_quantile > 1:
             raise ValueError(f"clip_quantile: must be at most 1, got {self.clip_quantile!r}")
-        check_choice("solver", self.solver, ("auto", "dual", "primal"))
-        check_choice("multi_class", self.multi_class, ("ovr", "crammer_singer"))
         if self.solver == "primal" and self.loss == "hinge":
             raise ValueError(
                 "solver: the primal problem with loss='hinge' has no gradient; use "

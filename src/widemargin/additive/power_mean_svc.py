@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from widemargin.additive.quantiser import Quantiser
 from widemargin.additive.representations import LogRepresentation, Regression, represent_in_time
 from widemargin.additive.scalar_kernels import ScalarKernel, make_scalar_kernel, paper_power_mean
 from widemargin.majority import judged_rows
+from widemargin.parameters import Choices
 from widemargin.problem import Problem
 from widemargin.validation import check_choice, check_flag, check_integer, check_number
 
@@ -128,6 +129,8 @@ class PowerMeanSVC(StochasticMixin, NonnegativeMixin, CurvesMixin, LinearClassif
     """
 
     _model: TableModel
+    _choices: ClassVar[Choices] = {"solver": ("dual", "sgd")}
+    _old_words: ClassVar[Choices] = {"solver": (OLD_DUAL,)}
 
     def __init__(
         self,
@@ -191,8 +194,6 @@ class PowerMeanSVC(StochasticMixin, NonnegativeMixin, CurvesMixin, LinearClassif
                 FutureWarning,
                 stacklevel=5,
             )
-        else:
-            check_choice("solver", self.solver, ("dual", "sgd"))
         self._unit_anchors()
 
     def _needs_nonnegative(self) -> bool:

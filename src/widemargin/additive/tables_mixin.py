@@ -3,7 +3,7 @@
 import os
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,10 @@ from widemargin.additive.representations import (
     constants,
 )
 from widemargin.additive.spectral_table import Spectrum
+from widemargin.parameters import Choices
 from widemargin.problem import Problem
 from widemargin.transaction import all_or_nothing
-from widemargin.validation import ANY_BLOCKS, check_choice, check_flag, check_integer
+from widemargin.validation import ANY_BLOCKS, check_flag, check_integer
 
 #: Ratio of the largest values of two features beyond which a warning recommends scaling.
 WIDE_RANGES = 100.0
@@ -43,6 +44,7 @@ class TablesMixin(StochasticMixin, NonnegativeMixin, CurvesMixin, LinearClassifi
 
     _model: TableModel | BinModel
     _layout = ANY_BLOCKS
+    _choices: ClassVar[Choices] = {"binning": SPACINGS}
 
     @property
     @abstractmethod
@@ -55,7 +57,6 @@ class TablesMixin(StochasticMixin, NonnegativeMixin, CurvesMixin, LinearClassifi
 
     def _check_params(self) -> None:
         super()._check_params()
-        check_choice("binning", self.binning, SPACINGS)
         check_flag("fit_intercept", self.fit_intercept)
         check_integer("n_bins", self.n_bins, low=2)
         if self.n_bins > 2**16:

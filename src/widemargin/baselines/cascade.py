@@ -13,9 +13,9 @@ from widemargin.exact.classifier_base import ExactKernelClassifier, one_or_all
 from widemargin.exact.solution import Limits, Result
 from widemargin.kernels import Kernel
 from widemargin.parallel import open_workers
+from widemargin.parameters import check_choices
 from widemargin.problem import Problem, Subproblem
 from widemargin.validation import (
-    check_choice,
     check_flag,
     check_integer,
     check_number,
@@ -142,10 +142,10 @@ duality_gap_, n_iter_, kernel_, n_features_in_, feature_names_in_
         self.verbose = verbose
 
     def _check_params(self) -> None:
+        check_choices(self)
         check_number("C", self.C, above=0)
         check_number("tol", self.tol, above=0)
         check_number("max_time", self.max_time, above=0, optional=True)
-        check_choice("multi_class", self.multi_class, ("ovo", "ovr"))
         check_flag("fit_intercept", self.fit_intercept)
         check_integer("n_layers", self.n_layers, low=0)
         if self.max_rounds is not None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +11,9 @@ from widemargin.additive.codes import Codes
 from widemargin.additive.scalar_kernels import make_scalar_kernel
 from widemargin.additive.spectral_table import Spectrum
 from widemargin.additive.tables_mixin import TablesMixin
+from widemargin.parameters import Choices
 from widemargin.problem import Problem
-from widemargin.validation import check_choice, check_integer, check_number
+from widemargin.validation import check_integer, check_number
 
 FloatArray = NDArray[np.float64]
 
@@ -136,6 +137,7 @@ class FourierSVC(TablesMixin):
     # Parameters of `AdditiveSVC` that have one value here.
     scaling, solver, alpha, eta0 = None, "dual", None, 1.0
     _is_homogeneous = True
+    _choices: ClassVar[Choices] = {"kernel": tuple(SPECTRA)}
 
     def __init__(
         self,
@@ -175,7 +177,6 @@ class FourierSVC(TablesMixin):
         self.verbose = verbose
 
     def _check_params(self) -> None:
-        check_choice("kernel", self.kernel, tuple(SPECTRA))
         super()._check_params()
         check_integer("sample_steps", self.sample_steps, low=1)
         check_number("sample_interval", self.sample_interval, above=0, optional=True)

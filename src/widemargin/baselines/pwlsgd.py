@@ -2,7 +2,7 @@
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,9 @@ from widemargin.baselines import pwlsgd_fast as fast
 from widemargin.baselines.pwlsgd_fast import Points
 from widemargin.kernels.base import check_width
 from widemargin.parallel import open_workers
+from widemargin.parameters import Choices
 from widemargin.problem import Problem
 from widemargin.validation import (
-    check_choice,
     check_flag,
     check_integer,
     check_number,
@@ -120,6 +120,7 @@ class PWLSGDSVC(UnweightedMixin, CurvesMixin):
     """
 
     _model: "PiecewiseModel"
+    _choices: ClassVar[Choices] = {"regulariser": ("difference", "identity")}
 
     def __init__(
         self,
@@ -169,7 +170,6 @@ class PWLSGDSVC(UnweightedMixin, CurvesMixin):
             check_flag(name, getattr(self, name))
         check_integer("n_segments", self.n_segments, low=1)
         check_integer("max_iter", self.max_iter, low=1)
-        check_choice("regulariser", self.regulariser, ("difference", "identity"))
 
     def _warn_unless_converged(self) -> None:
         if self.stop_reason_ == "max_iter":

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +24,10 @@ from widemargin.exact.classifier_base import (
 from widemargin.exact.solution import FloatArray, Limits
 from widemargin.kernels import Index, Kernel, Precomputed
 from widemargin.parallel import open_workers
+from widemargin.parameters import Choices
 from widemargin.problem import Problem, Subproblem
 from widemargin.progress import show_levels
-from widemargin.validation import check_choice, check_integer, draw_seed
+from widemargin.validation import check_integer, draw_seed
 
 
 class DCSVC(ExactKernelClassifier):
@@ -118,6 +119,8 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
 
     # The base's variables, and those of the levels: clusters, concatenated solutions, queued jobs.
     _bytes_per_row = 300
+
+    _choices: ClassVar[Choices] = {"combine": ("early", "naive", "bcm")}
 
     def __init__(
         self,
@@ -225,7 +228,6 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         check_integer("n_levels", self.n_levels, low=1)
         check_integer("stop_level", self.stop_level, low=0)
         check_integer("sample_size", self.sample_size, low=1)
-        check_choice("combine", self.combine, ("early", "naive", "bcm"))
         if self.stop_level > self.n_levels:
             raise ValueError(
                 f"stop_level: {self.stop_level} is below the lowest level, n_levels="
