@@ -56,7 +56,7 @@ class AdditiveSVC(TablesMixin):
         ``"max"`` divides every feature by its largest value in training, for features in different
         units; the curves keep the units. Not for callable kernels.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
-        Loss of a point on the wrong side of its margin.
+        Loss of a row on the wrong side of its margin.
     solver : {"dual", "sgd"}, default="dual"
         Dual coordinate descent, or stochastic descent on the primal problem, as in `partial_fit`.
     multi_class : {"ovr"}, default="ovr"
@@ -111,7 +111,7 @@ class AdditiveSVC(TablesMixin):
     n_seen_, t_ : int
         Number of rows in all calls since `fit`, and number of steps, one for each visit to a row.
     n_iter_ : int or ndarray
-        Passes for each function.
+        Number of passes for each decision function.
     stop_reason_ : str
         ``"converged"``, ``"max_iter"``, as after `partial_fit`, or ``"max_time"``.
     violation_ : float

@@ -20,8 +20,7 @@ from widemargin.additive.curves import BinModel, bin_offsets
 from widemargin.additive.dual_descent import LinearResult, gather_results
 from widemargin.additive.mixins import CurvesMixin
 from widemargin.additive.primal_newton import UnaryRows, solve_primal
-from widemargin.additive.quantiles import find_quantile
-from widemargin.additive.quantiser import MAX_COUNT, Quantiser, Ranges
+from widemargin.additive.quantiles import fit_clipped_bins
 from widemargin.deadline import share_time
 from widemargin.parameters import Choices
 from widemargin.problem import Problem
@@ -47,7 +46,7 @@ class IntersectionSVC(CurvesMixin, LinearClassifier):
         Share of all values that are not clipped. If the quantile is the smallest value or zero, as for
         sparse data, it is taken among the larger values only.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
-        Loss of a point on the wrong side of its margin.
+        Loss of a row on the wrong side of its margin.
     solver : {"auto", "dual", "primal"}, default="auto"
         Dual coordinate descent, or Newton's method on the primal problem with the squared hinge
         loss. ``"auto"`` is the dual. The paper prefers the primal for many more features than rows;
@@ -58,7 +57,7 @@ class IntersectionSVC(CurvesMixin, LinearClassifier):
     class_weight : dict, "balanced" or None, default=None
         Factor on C for each class.
     tol : float, default=0.1
-        Stop when the projected gradients of a problem differ by less.
+        A fit stops when the projected gradients of a problem differ by less than this.
     max_iter : int, default=1000
         Maximum number of passes over the data, or of Newton steps.
     max_time : float or None, default=None
@@ -179,7 +178,9 @@ class IntersectionSVC(CurvesMixin, LinearClassifier):
     def _represent(self, problem: Problem) -> Codes:
         """Choose the bins, and return the codes of the rows."""
         ranges = self._measure(problem)
-        self.quantiser_ = _fit_bins(problem, ranges, self.n_bins, float(self.clip_quantile))
+        self.quantiser_ = fit_clipped_bins(
+            problem.X, problem.sample_weights, ranges, self.n_bins, float(self.clip_quantile)
+        )
         # Zero is a bin like any other if it is not the first, so every value has a code.
         is_whole = self.quantiser_.zero_code != 0
         return self.quantiser_.encode(problem.X, is_whole=is_whole)
@@ -232,19 +233,3 @@ class IntersectionSVC(CurvesMixin, LinearClassifier):
     def tables_(self) -> NDArray[np.float64]:
         """Value of every decision curve at every bin."""
         return self._model.full_curves()
-
-
-def _fit_bins(problem: Problem, ranges: Ranges, n_bins: int, share: float) -> Quantiser:
-    """Make bins: one for each whole number of a count, else those of ICD Eq. 13 for all features."""
-    low, high = float(ranges.low.min()), float(ranges.high.max())
-    d = len(ranges.low)
-    if ranges.is_integer and low >= 0 and 1 <= high <= MAX_COUNT:
-        return Quantiser(np.zeros(d), np.full(d, high), np.arange(high + 1) / high, "uniform")
-    top = find_quantile(problem.X, problem.sample_weights, share)
-    if top in (low, 0.0) and high > top:
-        # Most values are the smallest, or zero; the quantile of the other values is needed.
-        top = find_quantile(problem.X, problem.sample_weights, share, above=top)
-    # ICD Eq. 13, with v_min = low and v_max = top.
-    span = top - low if top > low else 1.0
-    grid = np.linspace(0.0, 1.0, n_bins + 1)
-    return Quantiser(np.full(d, low), np.full(d, span), grid, "uniform", cut=True)

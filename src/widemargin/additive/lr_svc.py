@@ -52,11 +52,11 @@ class LRSVC(LinearClassifier):
         or sparse; None for the kernel's values at the anchors. With another function the gradient is
         approximate, and the descent need not converge.
     loss : {"hinge", "squared_hinge"}, default="hinge"
-        Loss of a point on the wrong side of its margin.
+        Loss of a row on the wrong side of its margin.
     class_weight : dict, "balanced" or None, default=None
         Factor on C for each class.
     tol : float, default=1e-3
-        Stop when the projected gradients of a problem differ by less.
+        A fit stops when the projected gradients of a problem differ by less than this.
     max_iter : int, default=1000
         Maximum number of passes over the data.
     max_time : float or None, default=None
@@ -86,7 +86,7 @@ class LRSVC(LinearClassifier):
     kernel_ : Kernel
         The kernel.
     n_iter_ : int or ndarray
-        Passes for each function.
+        Number of passes for each decision function.
     stop_reason_ : str
         ``"converged"``, ``"max_iter"``, ``"max_time"`` or ``"diverged"``.
     violation_ : float

@@ -56,7 +56,7 @@ class PowerMeanSVC(StochasticMixin, NonnegativeMixin, CurvesMixin, LinearClassif
     solver : {"dual", "sgd"}, default="dual"
         Dual coordinate descent, or stochastic descent on the primal problem.
     loss : {"hinge", "squared_hinge"}, default="hinge"
-        Loss of a point on the wrong side of its margin.
+        Loss of a row on the wrong side of its margin.
     alpha : float or None, default=None
         Regularisation of stochastic descent; None for ``1 / (C n_samples)``.
     eta0 : float, default=1.0
@@ -103,7 +103,7 @@ class PowerMeanSVC(StochasticMixin, NonnegativeMixin, CurvesMixin, LinearClassif
         smallest values in training if the data are centred: the mean of every column is zero within
         four standard errors.
     n_iter_ : int or ndarray
-        Passes for each function.
+        Number of passes for each decision function.
     stop_reason_ : str
         ``"converged"``, ``"max_iter"``, as after `partial_fit`, ``"max_time"`` or ``"diverged"``.
     violation_ : float

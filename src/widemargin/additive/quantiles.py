@@ -1,4 +1,4 @@
-"""A quantile of data that may be mapped from a file: exact, without a copy of the data."""
+"""Exact quantiles of data that may be mapped from a file, and the bins of ICD that end at one."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from widemargin.additive.quantiser import weighted_quantiles
+from widemargin.additive.quantiser import MAX_COUNT, Quantiser, Ranges, weighted_quantiles
 from widemargin.additive.quantiser_fast import weigh_digits
 
 #: Number of values that are processed at a time.
@@ -16,6 +16,27 @@ BLOCK_VALUES = 2**18
 DIGIT_BITS = 16
 #: Largest number of values that are copied.
 COPIED_VALUES = 2**21
+
+
+def fit_clipped_bins(
+    X: Any, weights: NDArray[np.float64], ranges: Ranges, n_bins: int, share: float
+) -> Quantiser:
+    """Return the bins of ICD: one for each whole number of counts, else those of ICD Eq. 13.
+
+    All features have the same bins. The last bin begins at the quantile of ``share``.
+    """
+    low, high = float(ranges.low.min()), float(ranges.high.max())
+    d = len(ranges.low)
+    if ranges.is_integer and low >= 0 and 1 <= high <= MAX_COUNT:
+        return Quantiser(np.zeros(d), np.full(d, high), np.arange(high + 1) / high, "uniform")
+    top = find_quantile(X, weights, share)
+    if top in (low, 0.0) and high > top:
+        # Most values are the smallest, or zero; the quantile of the other values is needed.
+        top = find_quantile(X, weights, share, above=top)
+    # ICD Eq. 13, with v_min = low and v_max = top.
+    span = top - low if top > low else 1.0
+    grid = np.linspace(0.0, 1.0, n_bins + 1)
+    return Quantiser(np.full(d, low), np.full(d, span), grid, "uniform", cut=True)
 
 
 def find_quantile(

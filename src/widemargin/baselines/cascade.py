@@ -57,9 +57,9 @@ class CascadeSVC(ExactKernelClassifier):
     memory : int or str, default="auto"
         Bound on working memory in bytes, or text such as ``"2 GB"``.
     max_time : float or None, default=None
-        Seconds after which to stop with the model reached so far.
+        Seconds after which a fit stops with its current model.
     n_jobs : int or None, default=None
-        Threads; None or -1 for all cores.
+        Number of threads; None or -1 for all cores.
     random_state : int, RandomState or None, default=0
         Seed of the division of the rows into parts.
         The default is 0, so that fits are repeatable; None draws a new seed for each fit.

@@ -64,13 +64,13 @@ class FourierSVC(TablesMixin):
     binning : {"auto", "uniform", "sqrt", "quantile"}, default="auto"
         Spacing of the bins, as for `AdditiveSVC`.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
-        Loss of a point on the wrong side of its margin.
+        Loss of a row on the wrong side of its margin.
     fit_intercept : bool, default=True
         Whether to fit an intercept. It is regularised like the coefficients, as in LIBLINEAR.
     class_weight : dict, "balanced" or None, default=None
         Factor on C for each class; ``"balanced"`` not for `partial_fit`.
     tol : float, default=0.1
-        Stop when the projected gradients of a problem differ by less.
+        A fit stops when the projected gradients of a problem differ by less than this.
     max_iter : int, default=1000
         Maximum number of passes over the data.
     max_time : float or None, default=None
@@ -111,7 +111,7 @@ class FourierSVC(TablesMixin):
     n_seen_, t_ : int
         Number of rows in all calls since `fit`, and number of steps, one for each visit to a row.
     n_iter_ : int or ndarray
-        Passes for each function.
+        Number of passes for each decision function.
     stop_reason_ : str
         ``"converged"``, ``"max_iter"``, as after `partial_fit`, or ``"max_time"``.
     violation_ : float
