@@ -21,7 +21,15 @@ from widemargin.exact.expansion import Expansion
 from widemargin.exact.several_problems import Task
 from widemargin.exact.solution import FloatArray, Limits, Result
 from widemargin.exact.solve import solve_exactly
-from widemargin.kernels import Kernel, Points, Precomputed, is_precomputed, needs_nonnegative
+from widemargin.exact.svc_compatibility import FittedLikeSVC, check_ignored_params
+from widemargin.kernels import (
+    Kernel,
+    Points,
+    Precomputed,
+    is_precomputed,
+    needs_nonnegative,
+    wrap_items,
+)
 from widemargin.memory import parse_bytes
 from widemargin.parallel import Workers, open_workers
 from widemargin.problem import Problem
@@ -42,7 +50,7 @@ from widemargin.validation import (
 VARIABLE_BYTES = 100
 
 
-class KernelMachine(BaseEstimator):
+class KernelMachine(FittedLikeSVC, BaseEstimator):
     """Base of `KernelSVR` and `KernelOneClassSVM`; their dual problems differ in numbers only."""
 
     kernel: str | Kernel | Callable[[Any, Any], Any]
@@ -57,10 +65,12 @@ class KernelMachine(BaseEstimator):
     random_state: Any
     verbose: int
     callback: Callable[[Progress], object] | None
+    shrinking: bool
+    cache_size: float
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = not is_precomputed(self.kernel)
         tags.input_tags.pairwise = is_precomputed(self.kernel)
         tags.input_tags.positive_only = needs_nonnegative(self.kernel)
         return tags
@@ -71,12 +81,25 @@ class KernelMachine(BaseEstimator):
         check_integer("max_iter", self.max_iter, low=-1)
         check_verbose(self.verbose)
         check_callback(self.callback)
+        check_ignored_params(self.shrinking, self.cache_size)
+
+    @property
+    def _has_intercept(self) -> bool:
+        """Whether there is a constant term; without, the sum of the dual variables is free."""
+        return True
 
     @abstractmethod
     def _make_tasks(
-        self, problem: Problem, score: Callable[..., FloatArray], targets: FloatArray | None
+        self,
+        problem: Problem,
+        score: Callable[..., FloatArray],
+        diagonal: FloatArray,
+        targets: FloatArray | None,
     ) -> list[Task]:
-        """The dual problems; ``score(rows, coef)`` multiplies the kernel with some rows by numbers."""
+        """The dual problems, from the diagonal of the kernel matrix and the targets of a regression.
+
+        ``score(rows, coef)`` multiplies the kernel with some rows by numbers.
+        """
 
     def _fit_problem(
         self, problem: Problem, deadline: float | None, targets: FloatArray | None = None
@@ -89,12 +112,14 @@ class KernelMachine(BaseEstimator):
         taken = points.nbytes + VARIABLE_BYTES * n_variables
         budget = parse_bytes(self.memory) - taken
         require_two_rows(budget, n_variables, taken)
-        check_kernel_range(kernel, kernel.diag(points))
+        diagonal = kernel.diag(points)
+        check_kernel_range(kernel, diagonal)
         with open_workers(self.n_jobs) as workers:
-            tasks = self._make_tasks(problem, _scorer(kernel, points, workers), targets)
+            score = _scorer(kernel, points, workers)
+            tasks = self._make_tasks(problem, score, diagonal, targets)
             with show_problems(len(tasks), self.verbose) as show:
                 results = solve_exactly(
-                    kernel, problem.X, points, tasks, workers, intercept=True,
+                    kernel, problem.X, points, tasks, workers, intercept=self._has_intercept,
                     limits=Limits(self.tol, self.max_iter, time_left(deadline), budget),
                     seed=draw_seed(self.random_state), callback=self._listener(show),
                 )  # fmt: skip
@@ -139,7 +164,7 @@ class KernelMachine(BaseEstimator):
 
     def _decide(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self)
-        X = validate_queries(self, X)
+        X = validate_queries(self, wrap_items(self.kernel, X))
         check_nonnegative(self.kernel_, X, getattr(self, "feature_names_in_", None))
         return self._model.decide(X, max_bytes=parse_bytes(self.memory), n_jobs=self.n_jobs)
 

@@ -12,7 +12,7 @@ from widemargin.kernels.additive import (
     PowerMean,
 )
 from widemargin.kernels.base import Index, Kernel, Points, is_small
-from widemargin.kernels.custom import CallableKernel, Precomputed
+from widemargin.kernels.custom import CallableKernel, Items, Precomputed, wrap_items
 from widemargin.kernels.standard import RBF, Linear, Poly, Sigmoid
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "Hellinger",
     "Index",
     "Intersection",
+    "Items",
     "JensenShannon",
     "Kernel",
     "Linear",
@@ -36,6 +37,7 @@ __all__ = [
     "is_small",
     "make_kernel",
     "needs_nonnegative",
+    "wrap_items",
 ]
 
 #: Kernel classes by the name that estimators take.
