@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
@@ -23,6 +24,11 @@ CHECKED_ROWS = 8192
 SHOWN_COLUMNS = 5
 #: Largest number that float64 holds.
 LARGEST = float(np.finfo(np.float64).max)
+#: End of a warning about a kernel that is not positive semidefinite.
+INDEFINITE = (
+    "so it is not positive semidefinite; the fit ends at a stationary point, which need not be the "
+    "optimum"
+)
 
 
 @dataclass(frozen=True)
@@ -253,7 +259,7 @@ def validate_sample_weights(sample_weight: Any, X: Any) -> NDArray[np.float64]:
     given = np.asarray(sample_weight)
     if given.dtype.kind in "biuf" and (given <= 0).all():
         raise ValueError(
-            "sample_weight: no weight is positive; give at least one row a positive weight"
+            "sample_weight: all weights are zero or negative; give at least one row a positive one"
         )
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
     is_negative = weights < 0
@@ -447,9 +453,8 @@ def check_kernel_range(kernel: Kernel, diag: NDArray[np.float64]) -> None:
     check_norms(f"kernel: values of the {kernel.name!r} kernel", diag, "StandardScaler")
     if diag.min() < 0:
         warnings.warn(
-            f"The {kernel.name!r} kernel has a negative diagonal on these data, so it is not "
-            "positive semidefinite; the solution is a local one",
-            UserWarning,
+            f"The {kernel.name!r} kernel has a negative diagonal on these data, {INDEFINITE}",
+            ConvergenceWarning,
             stacklevel=4,
         )
 

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin.deadline import start_deadline
 from widemargin.exact.active_set import solve_small
+from widemargin.exact.definiteness import warn_if_indefinite
 from widemargin.exact.expansion import Expansion, score_classes, vote
 from widemargin.exact.several_problems import Task
 from widemargin.exact.solution import Limits, Result
@@ -197,6 +198,7 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
         require_two_rows(budget, n_rows, taken)
         diagonal = kernel.diag(points)
         check_kernel_range(kernel, diagonal)
+        warn_if_indefinite(kernel, problem.X, diagonal, stacklevel=6)
         bound = find_bound(self.C, diagonal)
         starts = self._warm_starts(problem, len(subproblems))
         tasks = [

@@ -17,6 +17,7 @@ from widemargin.exact.classifier_base import (
     require_two_rows,
     warn_unless_converged,
 )
+from widemargin.exact.definiteness import warn_if_indefinite
 from widemargin.exact.expansion import Expansion
 from widemargin.exact.several_problems import Task
 from widemargin.exact.solution import FloatArray, Limits, Result
@@ -114,6 +115,7 @@ class KernelMachine(FittedLikeSVC, BaseEstimator):
         require_two_rows(budget, n_variables, taken)
         diagonal = kernel.diag(points)
         check_kernel_range(kernel, diagonal)
+        warn_if_indefinite(kernel, problem.X, diagonal, stacklevel=5)
         with open_workers(self.n_jobs) as workers:
             score = _scorer(kernel, points, workers)
             tasks = self._make_tasks(problem, score, diagonal, targets)

@@ -310,7 +310,7 @@ class KernelSVC(FittedLikeSVC, ExactKernelClassifier):
                 limits=Limits(self.tol, self.max_iter, time_left(deadline), budget),
                 seed=draw_seed(self.random_state), callback=self._listener(show),
             )  # fmt: skip
-        warn_unless_feasible(self, tasks, results, "the kernel does not separate the classes")
+        warn_unless_feasible(self, tasks, results, "the kernel does not separate the classes", 5)
         return results
 
     def _keep(

@@ -245,4 +245,4 @@ class KernelSVR(RegressorMixin, KernelMachine):
         super()._keep(problem, kernel, tasks, results)
         if self.warm_start:
             self._warm_state = np.array([result.coef for result in results])
-        warn_unless_feasible(self, tasks, results, "the kernel does not reach the targets")
+        warn_unless_feasible(self, tasks, results, "the kernel does not reach the targets", 6)

@@ -80,9 +80,12 @@ def find_bound(C: float, diagonal: NDArray[np.float64]) -> float:
 
 
 def warn_unless_feasible(
-    estimator: Any, tasks: list[Task], results: list[Result], cause: str
+    estimator: Any, tasks: list[Task], results: list[Result], cause: str, stacklevel: int
 ) -> None:
-    """Warn if ``C=inf`` has no solution: then some dual variables grow up to any bound."""
+    """Warn if ``C=inf`` has no solution: then some dual variables grow up to any bound.
+
+    ``stacklevel`` counts the functions from here to the line that called ``fit``.
+    """
     if np.isfinite(estimator.C):
         return
     reached = sum(
@@ -95,5 +98,5 @@ def warn_unless_feasible(
             f"{type(estimator).__name__} found no solution for C=inf: {cause}, and {reached} dual "
             "variables are at a bound that stands for infinity; give a finite C",
             ConvergenceWarning,
-            stacklevel=5,
+            stacklevel=stacklevel,
         )

@@ -161,7 +161,9 @@ def _is_table(X: Any) -> bool:
 
 
 def _unwrap(X: Any) -> Any:
-    return np.asarray(X[:, 0]) if isinstance(X, Items) else X
+    """Return the things that `Items` hold; data that are numbers as they are."""
+    # numpy may return an array of the base class, but validated numbers are never objects.
+    return np.asarray(X)[:, 0] if X.dtype == object else X
 
 
 def call_given(argument: str, function: Callable[..., Any], *arrays: Any, hint: str = "") -> Any:
