@@ -50,7 +50,10 @@ MODELS = {
     "projected": ["path"],
 }
 ESTIMATORS = {
-    "exact": ["classifier_base", "kernel_machine", "kernel_one_class", "kernel_svc", "kernel_svr"],
+    "exact": [
+        "classifier_base", "kernel_machine", "kernel_one_class", "kernel_svc", "kernel_svr",
+        "svc_compatibility",
+    ],
     "divide": ["dc_svc"],
     "additive": [
         "additive_svc", "classifier_base", "intersection_svc", "lr_svc", "mixins",

@@ -29,7 +29,7 @@ MODELS = {
 INFINITE = {"float": "inf"}
 #: Of every parameter, values that a fit refuses.
 BAD = {
-    "C": [0, -1.0, "1", None, INFINITE, True, 10**400],
+    "C": [0, -1.0, "1", None, {"float": "-inf"}, True, 10**400],
     "tol": [0, "small", INFINITE, 10**400],
     "max_iter": [-2, 1.5, "9"],
     "max_time": [0, -1, "1 s", INFINITE],

@@ -16,11 +16,20 @@ from widemargin.exact.classifier_base import (
     require_two_rows,
     warn_unless_converged,
 )
+from widemargin.exact.definiteness import warn_if_indefinite
 from widemargin.exact.dual_problem import DualProblem, FloatArray
 from widemargin.exact.expansion import Expansion
 from widemargin.exact.solution import Solution
 from widemargin.exact.solve import solve_exactly
-from widemargin.kernels import Kernel, Points, Precomputed, is_precomputed, needs_nonnegative
+from widemargin.exact.svc_compatibility import FittedLikeSVC, check_ignored_params
+from widemargin.kernels import (
+    Kernel,
+    Points,
+    Precomputed,
+    is_precomputed,
+    needs_nonnegative,
+    wrap_items,
+)
 from widemargin.memory import parse_bytes
 from widemargin.parallel import Workers, open_workers
 from widemargin.problem import Problem
@@ -41,7 +50,7 @@ from widemargin.validation import (
 VARIABLE_BYTES = 100
 
 
-class KernelMachine(BaseEstimator):
+class KernelMachine(FittedLikeSVC, BaseEstimator):
     """Base of `KernelSVR` and `KernelOneClassSVM`; their dual problems differ in numbers only."""
 
     kernel: str | Kernel | Callable[[Any, Any], Any]
@@ -56,10 +65,12 @@ class KernelMachine(BaseEstimator):
     random_state: Any
     verbose: int
     callback: Callable[[Progress], object] | None
+    shrinking: bool
+    cache_size: float
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = not is_precomputed(self.kernel)
         tags.input_tags.pairwise = is_precomputed(self.kernel)
         tags.input_tags.positive_only = needs_nonnegative(self.kernel)
         return tags
@@ -70,12 +81,20 @@ class KernelMachine(BaseEstimator):
         check_integer("max_iter", self.max_iter, low=-1)
         check_verbose(self.verbose)
         check_callback(self.callback)
+        check_ignored_params(self.shrinking, self.cache_size)
 
     @abstractmethod
     def _make_duals(
-        self, problem: Problem, score: Callable[..., FloatArray], targets: FloatArray | None
+        self,
+        problem: Problem,
+        score: Callable[..., FloatArray],
+        diagonal: FloatArray,
+        targets: FloatArray | None,
     ) -> list[DualProblem]:
-        """The dual problems; ``score(rows, coef)`` multiplies the kernel with some rows by numbers."""
+        """The dual problems, from the diagonal of the kernel matrix and the targets of a regression.
+
+        ``score(rows, coef)`` multiplies the kernel with some rows by numbers.
+        """
 
     def _fit_problem(
         self, problem: Problem, deadline: float | None, targets: FloatArray | None = None
@@ -88,16 +107,19 @@ class KernelMachine(BaseEstimator):
         taken = points.nbytes + VARIABLE_BYTES * n_rows
         cache_bytes = parse_bytes(self.memory) - taken
         require_two_rows(cache_bytes, n_rows, taken)
-        check_kernel_range(kernel, kernel.diag(points))
+        diagonal = kernel.diag(points)
+        check_kernel_range(kernel, diagonal)
+        warn_if_indefinite(kernel, problem.X, diagonal, stacklevel=5)
         with open_workers(self.n_jobs) as workers:
-            duals = self._make_duals(problem, _scorer(kernel, points, workers), targets)
+            score = _scorer(kernel, points, workers)
+            duals = self._make_duals(problem, score, diagonal, targets)
             with show_problems(len(duals), self.verbose) as show:
                 solutions = solve_exactly(
                     kernel, problem.X, points, duals, workers,
                     budget=Budget(self.tol, self.max_iter, deadline, cache_bytes),
                     seed=draw_seed(self.random_state), callback=self._listener(show),
                 )  # fmt: skip
-        self._keep(problem, kernel, solutions)
+        self._keep(problem, kernel, duals, solutions)
         warn_unless_converged(self, "allow more time for the optimum")
 
     def _listener(
@@ -111,7 +133,10 @@ class KernelMachine(BaseEstimator):
 
         return listen
 
-    def _keep(self, problem: Problem, kernel: Kernel, solutions: list[Solution]) -> None:
+    def _keep(
+        self, problem: Problem, kernel: Kernel, duals: list[DualProblem], solutions: list[Solution]
+    ) -> None:
+        """Set the fitted attributes."""
         coef = np.array([found.coef for found in solutions])
         rows = np.flatnonzero(coef.any(axis=0))
         given = isinstance(kernel, Precomputed)
@@ -135,7 +160,7 @@ class KernelMachine(BaseEstimator):
 
     def _decide(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self)
-        X = validate_queries(self, X)
+        X = validate_queries(self, wrap_items(self.kernel, X))
         check_nonnegative(self.kernel_, X, getattr(self, "feature_names_in_", None))
         return self._model.decide(X, max_bytes=parse_bytes(self.memory), n_jobs=self.n_jobs)
 

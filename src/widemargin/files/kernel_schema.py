@@ -32,7 +32,7 @@ _FIELDS = (
     Field("n_support", np.int32, ("n_classes",), at_least(0)),
     Field("objective", np.float64, ("n_problems",), anything, or_number=True),
     Field("duality_gap", np.float64, ("n_problems",), anything, or_number=True),
-    Field("n_iter", np.int64, ("n_problems",), anything, or_number=True),
+    Field("n_iter", np.int64, ("n_problems",), anything),
 )
 _VECTORS = (
     Field(
