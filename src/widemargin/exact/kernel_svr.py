@@ -199,10 +199,6 @@ class KernelSVR(RegressorMixin, KernelMachine):
         tags.target_tags.multi_output = True
         return tags
 
-    @property
-    def _has_intercept(self) -> bool:
-        return bool(self.fit_intercept)
-
     def _check_params(self) -> None:
         super()._check_params()
         check_cost(self.C)
