@@ -51,16 +51,19 @@ def run_map(options: argparse.Namespace) -> int:
 
 
 def forget(output: Path, datasets: tuple[str, ...], max_rows: int | None) -> None:
-    records = read_measurements(output)
-    dropped = select_cells(records, datasets, max_rows)
-    write_measurements(output, [record for record in records if record not in dropped])
+    kept = (r for r in read_measurements(output) if not is_asked(r, datasets, max_rows))
+    write_measurements(output, list(kept))
+
+
+def is_asked(record: Record, datasets: tuple[str, ...], max_rows: int | None) -> bool:
+    return record["data"] in datasets and record["max_rows"] == max_rows
 
 
 def select_cells(
     records: list[Record], datasets: tuple[str, ...], max_rows: int | None
 ) -> list[Record]:
     """The records of some sets at this number of rows, the last of each cell."""
-    chosen = (r for r in records if r["data"] in datasets and r["max_rows"] == max_rows)
+    chosen = (r for r in records if is_asked(r, datasets, max_rows))
     return list({(r["data"], r["C_log2"], r["gamma_log2"]): r for r in chosen}.values())
 
 
