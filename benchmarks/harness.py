@@ -23,6 +23,8 @@ THREAD_VARIABLES = (
     "MKL_NUM_THREADS",
     "NUMBA_NUM_THREADS",
 )
+#: Seconds that a process has to clean up after its last record.
+EXIT_SECONDS = 10.0
 Record = dict[str, Any]
 
 
@@ -81,6 +83,7 @@ def run_job(job: Job, limit_seconds: float | None = None, label: str = "") -> Ou
             if record is None:
                 raise MeasurementError(f"the process {running.ended}")
             if "process" in record:
+                running.wait(EXIT_SECONDS)
                 return Outcome(records, record["process"], machine)
             records.append(record)
 

@@ -109,7 +109,7 @@ def contest_additive(scale: float) -> Iterator[Contest]:
     one: dict[str, Any] = {"n_jobs": 1, "random_state": 0}
     n_few, n_test = shrink(2000, scale), shrink(5000, scale)
     colours = make_histograms(
-        "colours", shrink(15_000, scale), n_test, n_bins=100, n_classes=5, length=1e3, spread=0.3
+        "colours", (shrink(15_000, scale), n_test), n_bins=100, n_classes=5, length=1e3, spread=0.3
     )
     for data in (make_words(shrink(3000, scale), n_few), colours):
         peer = make_pipeline(AdditiveChi2Sampler(), LinearSVC(C=0.1, tol=0.1, random_state=0))
@@ -118,7 +118,7 @@ def contest_additive(scale: float) -> Iterator[Contest]:
     linear = LinearSVC(tol=0.1, random_state=0)
     yield Contest(colours, {"PowerMeanSVC": PowerMeanSVC(tol=0.1, **one)}, "LinearSVC", linear, 1)
     pair = make_histograms(
-        "pair", shrink(4000, scale), n_few, n_bins=100, n_classes=2, length=1e3, spread=0.2
+        "pair", (shrink(4000, scale), n_few), n_bins=100, n_classes=2, length=1e3, spread=0.2
     )
     # IntersectionSVC counts in steps of a hundredth, so that 1e-3 is 0.1 on the range 0 to 1.
     exact = SVC(C=0.1, kernel=intersect, tol=TOL, cache_size=CACHE_MEGABYTES)
