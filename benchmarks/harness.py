@@ -78,7 +78,9 @@ def run_job(job: Job, limit_seconds: float | None = None, label: str = "") -> Ou
     records: list[Record] = []
     with start_job(job) as running:
         while True:
-            left = None if limit_seconds is None else limit_seconds - (time.monotonic() - began)
+            left = None
+            if limit_seconds is not None:
+                left = max(limit_seconds - (time.monotonic() - began), 0.0)
             record = running.wait(left, label)
             if record is None:
                 raise MeasurementError(f"the process {running.ended}")

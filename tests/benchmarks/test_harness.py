@@ -83,3 +83,8 @@ def test_a_process_that_fails_or_is_late_is_told_apart():
         assert running.wait(0.2) is None
         assert running.ended == "took over 0 s"
         assert running.wait(20) is None
+
+
+def test_a_limit_that_is_over_before_the_process_starts_is_told_plainly():
+    with pytest.raises(MeasurementError, match=r"the process took over 0 s"):
+        run_job(Job(f"{HERE}:sleep_after_one_record", {}), limit_seconds=-5.0)
