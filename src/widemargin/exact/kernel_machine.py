@@ -129,9 +129,13 @@ class KernelMachine(BaseEstimator):
         self.duality_gap_ = one_or_all([result.duality_gap for result in results])
         self.n_iter_ = one_or_all([result.n_iter for result in results])
         self.stop_reason_ = max((r.stop_reason for r in results), key=STOP_REASONS.index)
+        self.restore_model()
+
+    def restore_model(self) -> None:
+        """Make the predictor from the fitted attributes; called after setting them by hand."""
         self._model = Expansion(
-            kernel,
-            None if given else self.support_vectors_,
+            self.kernel_,
+            None if isinstance(self.kernel_, Precomputed) else self.support_vectors_,
             self.support_.astype(np.intp),
             self.dual_coef_,
             self.intercept_,

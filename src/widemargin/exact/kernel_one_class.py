@@ -151,8 +151,12 @@ class KernelOneClassSVM(OutlierMixin, KernelMachine):
             self, X, sample_weight, precomputed=is_precomputed(self.kernel)
         )
         self._fit_problem(problem, deadline)
-        self.offset_ = -float(self.intercept_[0])
         return self
+
+    def restore_model(self) -> None:
+        """Make the predictor and the offset from the fitted attributes."""
+        super().restore_model()
+        self.offset_ = -float(self.intercept_[0])
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Signed distance-like scores.
