@@ -26,7 +26,8 @@ BAD_PARAMETERS = {
     "combine": (1000, "x"), "gamma": ({"float": "inf"}, -1.0, "x"), "kernel": ("x", 7),
     "max_iter": (-2, "x", 1.5), "max_time": (-1.0, "x"), "multi_class": ("x", 0),
     "loss": ("x", 0), "solver": ("x", 0), "verbose": (-1, "x"), "n_clusters": (0, "x"),
-    "epsilon": (-0.1, "x"), "nu": (0.0, 2.0, "x"), "n_bins": (0, "x"), "clip_quantile": (2.0, "x"), "degree": (-1, 1.5),
+    "epsilon": (-0.1, "x"), "nu": (0.0, 2.0, "x"),
+    "n_bins": (0, "x"), "clip_quantile": (2.0, "x"), "degree": (-1, 1.5),
 }  # fmt: skip
 
 

@@ -1,8 +1,9 @@
 """What the kernel machines without classes share: parameters, solution, prediction."""
 
+import os
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,8 @@ from widemargin.exact.expansion import Expansion
 from widemargin.exact.several_problems import Task
 from widemargin.exact.solution import FloatArray, Limits, Result
 from widemargin.exact.solve import solve_exactly
+from widemargin.files.libsvm_models import read_libsvm_attributes, to_libsvm_function
+from widemargin.files.libsvm_text import write_libsvm_model
 from widemargin.kernels import Kernel, Points, Precomputed, is_precomputed, needs_nonnegative
 from widemargin.memory import parse_bytes
 from widemargin.parallel import Workers, open_workers
@@ -57,6 +60,8 @@ class KernelMachine(BaseEstimator):
     random_state: Any
     verbose: int
     callback: Callable[[Progress], object] | None
+    #: Type of the model in LIBSVM's files.
+    _svm_type: ClassVar[str]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -140,6 +145,45 @@ class KernelMachine(BaseEstimator):
             self.dual_coef_,
             self.intercept_,
         )
+
+    def to_libsvm(self, path: str | os.PathLike[str]) -> None:
+        """Write the model as a text file that LIBSVM's tools read.
+
+        Parameters
+        ----------
+        path : path-like
+            Where to write. Needs a linear, rbf, poly, sigmoid or precomputed kernel, and a single
+            target.
+        """
+        check_is_fitted(self)
+        write_libsvm_model(path, to_libsvm_function(self, self._svm_type))
+
+    @classmethod
+    def from_libsvm(cls, path: str | os.PathLike[str], n_features: int | None = None) -> Self:
+        """Read a model file of LIBSVM (``svm-train``).
+
+        Parameters
+        ----------
+        path : path-like
+            The file; it need not be trusted.
+        n_features : int, optional
+            Width of the data, which the format does not hold; the largest feature that a support
+            vector has if not given. For a precomputed kernel, the number of training rows.
+
+        Returns
+        -------
+        model : estimator
+            An estimator that predicts as LIBSVM does. The file does not say which training rows the
+            support vectors are, so ``support_`` counts them; parameters of the fit other than those
+            of the kernel, and the objective, are unknown.
+        """
+        attributes = read_libsvm_attributes(path, cls._svm_type, n_features)
+        kernel = attributes["kernel_"]
+        model = cls(kernel=kernel.name, **kernel.params())
+        for name, value in attributes.items():
+            setattr(model, name, value)
+        model.restore_model()
+        return model
 
     def _decide(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self)

@@ -96,6 +96,8 @@ class KernelOneClassSVM(OutlierMixin, KernelMachine):
     array([ 1, -1])
     """
 
+    _svm_type = "one_class"
+
     def __init__(
         self,
         *,
