@@ -204,9 +204,15 @@ class KernelOneClassSVM(OutlierMixin, KernelMachine):
             1 for inliers, -1 for outliers.
         """
         scores = self.decision_function(X)
-        # Free support vectors lie on the boundary: rounding must not put them outside.
-        edge = EDGE * max(1.0, abs(self.offset_))
-        return np.where(scores >= -edge, 1, -1).astype(np.intp)
+        return np.where(scores >= self._threshold, 1, -1).astype(np.intp)
+
+    @property
+    def _threshold(self) -> float:
+        """Least decision value of an inlier: zero, less what rounding may take.
+
+        Free support vectors lie on the boundary, and rounding must not put them outside.
+        """
+        return -EDGE * max(1.0, abs(self.offset_))
 
     def _check_params(self) -> None:
         super()._check_params()

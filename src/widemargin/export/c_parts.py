@@ -8,9 +8,6 @@ from widemargin.export.c_text import Program, write_float
 from widemargin.export.description import ClusterSum, CurveSum, Description, KernelSum, known
 from widemargin.kernels.summed import Form, SummedKernel
 
-#: Least squared norm of the mean of a group, as in kernel k-means.
-MIN_SQUARED_NORM = 1e-30
-
 
 def write_scaling(program: Program, described: Description, limit: float) -> None:
     """Add ``@scale``: features as the model sees them, finite and no larger than ``limit``."""
@@ -150,8 +147,7 @@ def write_route(
     factors, terms = [], []
     for fork in forks:
         counts = np.diff(fork.bounds)
-        norms = np.maximum(fork.squared_norms, MIN_SQUARED_NORM)
-        factors.append(unit / (counts * (np.sqrt(norms) if fork.on_sphere else 1.0)))
+        factors.append(unit / (counts * (fork.norms if fork.on_sphere else 1.0)))
         terms.append(np.zeros(len(counts)) if fork.on_sphere else 0.5 * fork.squared_norms)
     program.array("group_starts", first_groups.astype(np.int32))
     program.array("group_ends", np.concatenate(ends).astype(np.int32))

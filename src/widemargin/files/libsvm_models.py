@@ -19,7 +19,11 @@ _NAMES = {
     "precomputed": "precomputed",
 }  # fmt: skip
 #: Estimators by LIBSVM's types of models.
-ESTIMATORS = {"c_svc": "KernelSVC", "epsilon_svr": "KernelSVR", "one_class": "KernelOneClassSVM"}
+LIBSVM_ESTIMATORS = {
+    "c_svc": "KernelSVC",
+    "epsilon_svr": "KernelSVR",
+    "one_class": "KernelOneClassSVM",
+}
 
 
 def to_libsvm_model(model: Any, one_vs_one: bool) -> LibsvmModel:
@@ -94,7 +98,7 @@ def read_libsvm_attributes(
     if file.svm_type != svm_type:
         raise ModelFileError(
             f"{os.fspath(path)}: the file holds a model of type {file.svm_type}; read it with "
-            f"{ESTIMATORS[file.svm_type]}.from_libsvm"
+            f"{LIBSVM_ESTIMATORS[file.svm_type]}.from_libsvm"
         )
     attributes = _read_classes(file) if svm_type == "c_svc" else _read_function(file)
     kernel, vectors = attributes["kernel_"], attributes["support_vectors_"]
