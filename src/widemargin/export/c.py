@@ -95,7 +95,7 @@ def to_c(
     if precision is not None:
         files = replace(
             files, unit=precision.unit, error_bound=precision.bound,
-            input_range=precision.input_range,
+            input_range=precision.input_range, route_bound=precision.route_bound,
         )  # fmt: skip
     target.parent.mkdir(parents=True, exist_ok=True)
     header = program.expand(write_header(described, dtype, labels, files))

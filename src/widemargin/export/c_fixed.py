@@ -13,7 +13,7 @@ from math import ceil, floor, log2, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from widemargin.export.c_fixed_kernels import fit_grid, write_fixed_kernel
+from widemargin.export.c_fixed_kernels import FixedKernel, fit_grid, write_fixed_kernel
 from widemargin.export.c_parts import (
     as_seen,
     pick_cluster,
@@ -44,6 +44,8 @@ LIMIT = 32767
 HEADROOM = 2.0
 #: Largest factor from a feature to a whole number; float32 ends at 2^128.
 MAX_SCALE = 2.0**120
+#: Largest relative error of an operation in float32.
+FLOAT32_ROUNDING = 2.0**-24
 #: A kernel value may be wrong by this share of the largest.
 MAX_KERNEL_ERROR = 0.1
 
@@ -60,11 +62,15 @@ class Precision:
         How far a decision may be from the model's, for features within the range.
     input_range : float or None
         Largest size of a feature, after scaling; None if there is no limit.
+    route_bound : float or None
+        How far the value of a group may be from that of the model's partition, for features within
+        the range; None without clusters.
     """
 
     unit: float
     bound: float
     input_range: float | None = None
+    route_bound: float | None = None
 
 
 def write_fixed_functions(
@@ -193,7 +199,7 @@ def _write_kernels(
     intercept = np.vstack([c.intercept for c in clusters])
     unit = float(np.abs(coef).max(initial=0.0)) / LIMIT or 1.0
     whole = np.rint(coef / unit)
-    n_own = len(own)
+    n_own, route_bound = len(own), None
     tops = np.abs(whole) @ (fixed.largest[:n_own] / fixed.unit + 1.0)
     constants = np.rint(intercept / (unit * fixed.unit))
     bits = _count_bits(float(tops.max(initial=0.0)) + float(np.abs(constants).max()))
@@ -203,6 +209,7 @@ def _write_kernels(
         kind = "int8_t" if grid.vectors.dtype == np.int8 else "int16_t"
         # The fork compares with norms in units of the kernel itself.
         write_route(program, functions, "int16_t", kind, fixed.unit)
+        route_bound = _bound_routes(functions, fixed, n_own)
     d = vectors.shape[1]
     program.stack += 6 * d + 8 * len(coef)
     _write_quantise(program, _round_text(scale), floor(span * scale))
@@ -232,7 +239,23 @@ static void @sum(const int16_t *q, int32_t *decisions)
     lost += np.abs(coef - whole * unit) @ (fixed.largest + fixed.errors)[:n_own]
     final = unit * fixed.unit * 2.0**bits
     bound = float(lost.max(initial=0.0)) + unit * fixed.unit + final
-    return Precision(final, bound, _as_given(kernel, span))
+    return Precision(final, bound, _as_given(kernel, span), route_bound)
+
+
+def _bound_routes(functions: ClusterSum, fixed: FixedKernel, n_own: int) -> float:
+    """Return a bound on the error of the values that ``@route`` compares."""
+    bounds = []
+    for fork in functions.forks:
+        counts = np.diff(fork.bounds)
+        norms = fork.norms if fork.on_sphere else 1.0
+        terms = 0.0 if fork.on_sphere else 0.5 * np.abs(fork.squared_norms)
+        at = n_own + fork.samples
+        lost = np.add.reduceat(fixed.errors[at], fork.bounds[:-1]) / counts / norms
+        largest = np.add.reduceat((fixed.largest + fixed.errors)[at], fork.bounds[:-1]) / counts
+        # The sum, the factor and the difference are float32.
+        rounded = (counts + 4) * FLOAT32_ROUNDING * (largest / norms + terms)
+        bounds.append(float((lost + rounded).max()))
+    return max(bounds)
 
 
 def _find_scale(

@@ -28,11 +28,16 @@ class CFiles:
         The value of the integer one in a decision: 1.0 for float32.
     error_bound : float or None
         For int16: how far a decision may be from that of the model, for features within
-        ``input_range``. Of a `DCSVC`: within the same cluster. Of tables: unless float arithmetic
+        ``input_range``. Of an early `DCSVC`: in the same cluster. Of tables: unless float arithmetic
         puts a value on the border of two bins into the other one.
     input_range : float or None
         For int16: largest size of a feature, after scaling; beyond it features saturate. None if
         there is no limit.
+    route_bound : float or None
+        For int16 and an early `DCSVC`: how far the values by which a row is assigned to a group may be
+        from those of the model. A row goes to the cluster of a group whose value is less than the
+        largest by at most twice this bound, so that a row on the border between clusters may go to
+        either.
     """
 
     source: Path
@@ -42,6 +47,7 @@ class CFiles:
     unit: float
     error_bound: float | None = None
     input_range: float | None = None
+    route_bound: float | None = None
 
     def __str__(self) -> str:
         bound = "" if self.error_bound is None else f", decisions within {self.error_bound:.2g}"
@@ -233,11 +239,18 @@ def _declare_units(files: CFiles) -> str:
             "/* For features up to this size, after scaling; beyond, they saturate. */\n"
             f"#define @@_INPUT_RANGE {files.input_range!r}\n"
         )
+    route = ""
+    if files.route_bound is not None:
+        route = (
+            "/* The cluster of a row is that of a group whose value is less than the largest by at\n"
+            " * most twice this bound; the error bound holds for the functions of that cluster. */\n"
+            f"#define @@_ROUTE_BOUND {files.route_bound!r}\n"
+        )
     return f"""
 /* A decision times this is that of the model, within the bound. */
 #define @@_UNIT {files.unit!r}
 #define @@_ERROR_BOUND {files.error_bound!r}
-{limit}
+{limit}{route}
 /* Features as integers. */
 void @quantise(const float *x, int16_t *q);
 """
