@@ -293,6 +293,7 @@ def test_rows_between_clusters_in_fixed_point(tmp_path):
     rows = np.flatnonzero(differs)
     bounds = files.route_bound, files.error_bound
     assert reaches_class(described, queries[rows], classes[rows], *bounds).all()
+    assert not reaches_class(described, queries[rows], classes[rows], 0.0, 0.0).all()
     clusters = [possible_clusters(described.functions, row[None], 0.0) for row in queries]
     assert max(map(len, clusters)) <= 2
     assert f"#define MODEL_ROUTE_BOUND {files.route_bound!r}\n" in files.header.read_text()
