@@ -28,7 +28,7 @@ LAYERS = [
         "callbacks",
         "files.atomic_output",
     ],
-    ["files.container", "files.libsvm_text", "progress"],
+    ["files.container", "files.libsvm_header", "files.libsvm_text", "progress"],
     ["kernels"],
     ["problem"],
     ["validation", "parameters", "datasets", "majority"],

@@ -6,12 +6,14 @@ import warnings
 
 import numpy as np
 
+from tests.export.clusters import reaches_class
 from tests.export.test_c import COMPILER, DECIDE, FLAGS, FLOAT32, MAIN, near_boundary, raw_decisions
 from tests.fuzz.cases import refusable, require
 from tests.fuzz.oracles import largest_sum
 from tests.fuzz.problems import draw_data, draw_estimator, kernel_rows, needs_histograms
 from tests.reference.kernels import to_dense
 from widemargin.export import to_c
+from widemargin.export.description import ClusterSum, CurveSum, describe
 
 #: Conversions of floats to integers out of range are not among "undefined" for gcc.
 SANITIZERS = ["-fsanitize=float-cast-overflow"]
@@ -98,6 +100,12 @@ def _compare(model, files, X, decisions, classes):
     limit = files.error_bound or FLOAT32 * largest_sum(model, X, expected)
     near = near_boundary(expected, limit)
     differs = (model.classes_[classes] != model.predict(X)) & ~near
+    described = describe(model)
+    if isinstance(described.functions, ClusterSum):
+        rows = np.flatnonzero(differs)
+        slack = files.route_bound or 0.0
+        differs[rows] = ~reaches_class(described, X[rows], classes[rows], slack, limit)
     text = f"{differs.sum()} of {len(X)} ordinary rows get another class"
-    # Float arithmetic may put a value on the border of two bins, or of two clusters, into the other.
-    require(differs.mean() <= 0.05, "class", text)
+    # Float arithmetic may put a value on the border of two bins into the other.
+    share = 0.05 if isinstance(described.functions, CurveSum) else 0.0
+    require(differs.mean() <= share, "class", text)

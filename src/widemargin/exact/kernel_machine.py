@@ -1,8 +1,9 @@
 """What the kernel machines without classes share: parameters, solution, prediction."""
 
+import os
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,8 @@ from widemargin.exact.expansion import Expansion
 from widemargin.exact.solution import Solution
 from widemargin.exact.solve import solve_exactly
 from widemargin.exact.svc_compatibility import FittedLikeSVC, check_ignored_params
+from widemargin.files.libsvm_models import read_libsvm_attributes, to_libsvm_function
+from widemargin.files.libsvm_text import write_libsvm_model
 from widemargin.kernels import (
     Kernel,
     Points,
@@ -67,6 +70,8 @@ class KernelMachine(FittedLikeSVC, BaseEstimator):
     callback: Callable[[Progress], object] | None
     shrinking: bool
     cache_size: float
+    #: Type of the model in LIBSVM's files.
+    _svm_type: ClassVar[str]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -150,13 +155,56 @@ class KernelMachine(FittedLikeSVC, BaseEstimator):
         self.duality_gap_ = one_or_all([found.duality_gap for found in solutions])
         self.n_iter_ = one_or_all([found.n_iter for found in solutions])
         self.stop_reason_ = worst_reason(found.stop_reason for found in solutions).value
+        self.restore_model()
+
+    def restore_model(self) -> None:
+        """Make the predictor from the fitted attributes; called after setting them by hand."""
         self._model = Expansion(
-            kernel,
-            None if given else self.support_vectors_,
+            self.kernel_,
+            None if isinstance(self.kernel_, Precomputed) else self.support_vectors_,
             self.support_.astype(np.intp),
             self.dual_coef_,
             self.intercept_,
         )
+
+    def to_libsvm(self, path: str | os.PathLike[str]) -> None:
+        """Write the model as a text file that LIBSVM's tools read.
+
+        Parameters
+        ----------
+        path : path-like
+            Where to write. Needs a linear, rbf, poly, sigmoid or precomputed kernel, and a single
+            target.
+        """
+        check_is_fitted(self)
+        write_libsvm_model(path, to_libsvm_function(self, self._svm_type))
+
+    @classmethod
+    def from_libsvm(cls, path: str | os.PathLike[str], n_features: int | None = None) -> Self:
+        """Read a model file of LIBSVM (``svm-train``).
+
+        Parameters
+        ----------
+        path : path-like
+            The file; it need not be trusted.
+        n_features : int, optional
+            Width of the data, which the format does not hold; the largest feature that a support
+            vector has if not given. For a precomputed kernel, the number of training rows.
+
+        Returns
+        -------
+        model : estimator
+            An estimator that predicts as LIBSVM does. The file does not say which training rows the
+            support vectors are, so ``support_`` counts them; parameters of the fit other than those
+            of the kernel, and the objective, are unknown.
+        """
+        attributes = read_libsvm_attributes(path, cls._svm_type, n_features)
+        kernel = attributes["kernel_"]
+        model = cls(kernel=kernel.name, **kernel.params())
+        for name, value in attributes.items():
+            setattr(model, name, value)
+        model.restore_model()
+        return model
 
     def _decide(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self)

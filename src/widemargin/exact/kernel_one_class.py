@@ -106,6 +106,8 @@ class KernelOneClassSVM(OutlierMixin, KernelMachine):
     array([ 1, -1])
     """
 
+    _svm_type = "one_class"
+
     def __init__(
         self,
         *,
@@ -168,8 +170,12 @@ class KernelOneClassSVM(OutlierMixin, KernelMachine):
         )
         self.shape_fit_ = find_shape(self, X)
         self._fit_problem(problem, deadline)
-        self.offset_ = -float(self.intercept_[0])
         return self
+
+    def restore_model(self) -> None:
+        """Make the predictor and the offset from the fitted attributes."""
+        super().restore_model()
+        self.offset_ = -float(self.intercept_[0])
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Signed distance-like scores.
@@ -215,9 +221,15 @@ class KernelOneClassSVM(OutlierMixin, KernelMachine):
             1 for inliers, -1 for outliers.
         """
         scores = self.decision_function(X)
-        # Free support vectors lie on the boundary: rounding must not put them outside.
-        edge = EDGE * max(1.0, abs(self.offset_))
-        return np.where(scores >= -edge, 1, -1).astype(np.intp)
+        return np.where(scores >= self._threshold, 1, -1).astype(np.intp)
+
+    @property
+    def _threshold(self) -> float:
+        """Least decision value of an inlier: zero, less what rounding may take.
+
+        Free support vectors lie on the boundary, and rounding must not put them outside.
+        """
+        return -EDGE * max(1.0, abs(self.offset_))
 
     def _check_params(self) -> None:
         super()._check_params()

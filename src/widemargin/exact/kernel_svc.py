@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin.budget import Budget
 from widemargin.callbacks import Progress
-from widemargin.exact.classifier_base import ExactKernelClassifier, one_or_all
+from widemargin.exact.classifier_base import ExactKernelClassifier
 from widemargin.exact.solution import Solution
 from widemargin.exact.solve import solve_exactly
 from widemargin.exact.svc_compatibility import (
@@ -19,13 +19,13 @@ from widemargin.exact.svc_compatibility import (
     check_ignored_params,
     warn_unless_feasible,
 )
-from widemargin.files.libsvm_models import from_libsvm_model, to_libsvm_model
-from widemargin.files.libsvm_text import read_libsvm_model, write_libsvm_model
-from widemargin.kernels import Kernel, Precomputed
+from widemargin.files.libsvm_models import read_libsvm_attributes, to_libsvm_model
+from widemargin.files.libsvm_text import write_libsvm_model
+from widemargin.kernels import Kernel
 from widemargin.parallel import open_workers
 from widemargin.problem import Problem, Subproblem
 from widemargin.progress import show_problems
-from widemargin.validation import check_choice, check_flag, check_integer, draw_seed
+from widemargin.validation import check_choice, check_flag, draw_seed
 
 
 class KernelSVC(FittedLikeSVC, ExactKernelClassifier):
@@ -276,23 +276,11 @@ class KernelSVC(FittedLikeSVC, ExactKernelClassifier):
             the support vectors are, so ``support_`` counts them; ``C`` and the objective are
             unknown.
         """
-        attributes = from_libsvm_model(read_libsvm_model(path))
-        kernel, vectors = attributes["kernel_"], attributes["support_vectors_"]
-        given = isinstance(kernel, Precomputed)
-        least = int(attributes["support_"].max(initial=0)) + 1 if given else vectors.shape[1]
-        width = max(least, 1) if n_features is None else n_features
-        check_integer("n_features", width, low=max(least, 1))
-        if not given:
-            vectors.resize(vectors.shape[0], width)
+        attributes = read_libsvm_attributes(path, "c_svc", n_features)
+        kernel = attributes["kernel_"]
         model = cls(kernel=kernel.name, **kernel.params())
         for name, value in attributes.items():
             setattr(model, name, value)
-        n_problems = len(model.intercept_)
-        model.n_features_in_ = width
-        model.objective_ = one_or_all([np.nan] * n_problems)
-        model.duality_gap_ = one_or_all([np.nan] * n_problems)
-        model.n_iter_ = np.zeros(n_problems, np.int64)
-        model.stop_reason_ = "unknown"
         model._one_vs_one = True
         model.restore_model()
         return model

@@ -107,6 +107,10 @@ class KernelSVR(RegressorMixin, KernelMachine):
     True
     """
 
+    _svm_type = "epsilon_svr"
+    #: Whether predictions are a vector; a model of LIBSVM has a single target.
+    _is_single = True
+
     def __init__(
         self,
         *,

@@ -48,7 +48,7 @@ def _plain_value(name: str, value: Any) -> Any:
     )
 
 
-def build_estimator(cls: type, params: Any, classes: NDArray[Any]) -> Any:
+def build_estimator(cls: type, params: Any, classes: NDArray[Any] | None) -> Any:
     """Return an estimator with the parameters of a file, refusing those that a fit would refuse."""
     require(isinstance(params, dict), "its parameters are wrong")
     known = set(cls().get_params(deep=False)) - {"callback"}
