@@ -90,7 +90,9 @@ def test_values_whose_squares_overflow_are_refused(kernel, gamma, n):
 
 
 @pytest.mark.parametrize(
-    "model", [KernelSVC(), KernelSVR(), DCSVC(), LRSVC(n_anchors=5), ProjectedSVC(n_basis=3)], ids=repr
+    "model",
+    [KernelSVC(), KernelSVR(), DCSVC(), LRSVC(n_anchors=5), ProjectedSVC(n_basis=3)],
+    ids=repr,
 )
 @pytest.mark.parametrize("n", [50, 500])
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
