@@ -114,7 +114,9 @@ def move_basis(
 
     before = np.inf
     try:
-        while reason == "converged" and best_value < (1.0 - tol) * before:
+        # Not `best_value < (1 - tol) * before`: J is negative with some kernels that are not positive
+        # semidefinite, and then that is true without any progress.
+        while reason == "converged" and before - best_value > tol * abs(best_value):
             before, left = best_value, max_steps - n_steps
             found = minimize(
                 value, best.ravel(), jac=True, method="L-BFGS-B", callback=count,
