@@ -308,11 +308,14 @@ def check_nonnegative(kernel: Kernel, X: Any, feature_names: Any = None) -> None
 def validate_anchors(anchors: Any, kernel: Kernel, X: Any, feature_names: Any = None) -> Any:
     """Anchors given by hand, in float64: finite, as wide as the data, in the kernel's domain."""
     is_sparse = sparse.issparse(anchors)
-    given = (sparse.csr_matrix if is_sparse else np.asarray)(anchors, dtype=np.float64)
+    wanted = f"an array of shape (n_anchors, {X.shape[1]})"
+    given = (
+        sparse.csr_matrix(anchors, dtype=np.float64)
+        if is_sparse
+        else as_floats("anchors", anchors, wanted)
+    )
     if given.ndim != 2 or given.shape[0] == 0 or given.shape[1] != X.shape[1]:
-        raise ValueError(
-            f"anchors: give an array of shape (n_anchors, {X.shape[1]}), got {given.shape}"
-        )
+        raise ValueError(f"anchors: give {wanted}, got {given.shape}")
     if not np.isfinite(given.data if is_sparse else given).all():
         raise ValueError("anchors: there is NaN or infinity among them; give finite numbers")
     columns = find_negative_columns(given)
@@ -485,6 +488,14 @@ def check_integer(name: str, value: Any, *, low: int) -> None:
     """Refuse anything but an integer of at least ``low``."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < low:
         raise ValueError(f"{name}: must be an integer of at least {low}, got {value!r}")
+
+
+def as_floats(name: str, value: Any, wanted: str) -> NDArray[np.float64]:
+    """A parameter as an array of float64; ``wanted`` says what to give instead of anything else."""
+    try:
+        return np.asarray(value, np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{name}: give {wanted}, got {value!r}") from error
 
 
 def check_columns(name: str, columns: Any, n_features: int) -> NDArray[np.intp]:

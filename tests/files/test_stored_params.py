@@ -62,7 +62,7 @@ BAD = {
     "solver": ["newton"],
     "clip_quantile": [0, 2],
     "n_anchors": [0, 2.5],
-    "anchors": ["best", 5, None],
+    "anchors": ["best", 5, None, 10**400, {"pairs": [[1, "x"]]}],
     "explanatory": ["os.system"],
     "n_basis": ["9" * 5000, "few", 0, -1],
     "candidates": ["some", 0],

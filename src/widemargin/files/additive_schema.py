@@ -109,10 +109,11 @@ def read_additive(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) ->
     model: Any = _read_linear(cls, meta, arrays)
     d = model.n_features_in_
     context = Context({"n_functions": count_functions(model), "n_features": d, "n_bounds": d + 1})
+    found = read_fields(_ATTRIBUTES, arrays, context)
     if isinstance(model, NonnegativeMixin):
-        # Files of earlier versions have no origin.
-        model.origin_ = np.zeros(d)
-    set_attributes(model, _ATTRIBUTES, read_fields(_ATTRIBUTES, arrays, context))
+        # Files of earlier versions have no origin. Only now is d known to be the width of an array.
+        found.setdefault("origin", np.zeros(d))
+    set_attributes(model, _ATTRIBUTES, found)
     model._model = _read_model(meta.get("model"), arrays, context)
     if not isinstance(model, PowerMeanSVC):
         model.quantiser_ = _find_quantiser(model._model)

@@ -114,7 +114,7 @@ def read_libsvm_attributes(
         "n_features_in_": width,
         "objective_": unknown,
         "duality_gap_": unknown,
-        "n_iter_": 0 if n_problems == 1 else np.zeros(n_problems, int),
+        "n_iter_": 0 if svm_type != "c_svc" else np.zeros(n_problems, np.int64),
         "stop_reason_": "unknown",
     }
 

@@ -92,7 +92,9 @@ def move_basis(
     descent = _Descent(columns, machines, show, keep)
     before, reason = np.inf, "converged"
     try:
-        while reason == "converged" and descent.objective < (1.0 - tol) * before:
+        # Not `objective < (1 - tol) * before`: J is negative with some kernels that are not positive
+        # semidefinite, and then that is true without any progress.
+        while reason == "converged" and before - descent.objective > tol * abs(descent.objective):
             before, left = descent.objective, max_steps - descent.n_steps
             found = minimize(
                 descent.evaluate, descent.best.ravel(), jac=True, method="L-BFGS-B",
