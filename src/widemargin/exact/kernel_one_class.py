@@ -80,6 +80,11 @@ class KernelOneClassSVM(OutlierMixin, KernelMachine):
         Dual objective ``0.5 b'Kb``.
     duality_gap_ : float
         Primal plus dual objective, zero at the optimum.
+    violation_ : float
+        Largest violation of the optimality conditions; below ``tol`` if the fit converged.
+    violation_error_ : float
+        By how much float32 kernel values may have changed ``violation_``, estimated; zero where
+        objective, gap and violation were computed from float64 kernel values.
     n_iter_ : int
         Pair updates.
     stop_reason_ : str

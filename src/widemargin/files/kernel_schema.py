@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from widemargin.exact.classifier_base import STOP_REASONS, ExactKernelClassifier
+from widemargin.exact.classifier_base import STOP_REASONS, ExactKernelClassifier, one_or_all
 from widemargin.exact.kernel_machine import KernelMachine
 from widemargin.exact.kernel_one_class import KernelOneClassSVM
 from widemargin.exact.kernel_svr import KernelSVR
@@ -46,6 +46,11 @@ _FIELDS = (
     Field("objective", np.float64, ("n_problems",), anything, or_number=True),
     Field("duality_gap", np.float64, ("n_problems",), anything, or_number=True),
     Field("n_iter", np.int64, ("n_problems",), anything),
+    # Files of earlier versions have neither.
+    Field("violation", np.float64, ("n_problems",), anything, is_optional=True, or_number=True),
+    Field(
+        "violation_error", np.float64, ("n_problems",), anything, is_optional=True, or_number=True
+    ),
 )
 _VECTORS = (
     Field(
@@ -93,6 +98,7 @@ def read_svr(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) -> Kern
     _read_expansion(
         model, meta, arrays, {"n_classes": 1} | ({"n_problems": 1} if model._is_single else {})
     )
+    model.n_iter_ = one_or_all(model.n_iter_.tolist())
     model.restore_model()
     return model
 
@@ -107,6 +113,7 @@ def read_one_class(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) -
     """Return a fitted `KernelOneClassSVM`, refusing arrays that do not fit together."""
     model: KernelOneClassSVM = read_fitted(cls, meta, arrays, STOP_REASONS)
     _read_expansion(model, meta, arrays, {"n_problems": 1, "n_classes": 1})
+    model.n_iter_ = int(model.n_iter_[0])
     model.restore_model()
     return model
 
