@@ -58,7 +58,6 @@ from widemargin.validation import (
 
 #: From best to worst; a fit of several problems reports the worst. A model read from a file of
 #: LIBSVM does not say.
-STOP_REASONS = ("unknown", "converged", "stalled", "max_iter", "max_time")
 
 
 class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
