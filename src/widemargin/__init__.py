@@ -14,6 +14,7 @@ _HOMES = {
     "IntersectionSVC": "widemargin.additive.intersection_svc",
     "KernelOneClassSVM": "widemargin.exact.kernel_one_class",
     "KernelSVC": "widemargin.exact.kernel_svc",
+    "KernelSVCCV": "widemargin.exact.kernel_svc_cv",
     "KernelSVR": "widemargin.exact.kernel_svr",
     "LRSVC": "widemargin.additive.lr_svc",
     "PowerMeanSVC": "widemargin.additive.power_mean_svc",
@@ -30,6 +31,7 @@ __all__ = [
     "IntersectionSVC",
     "KernelOneClassSVM",
     "KernelSVC",
+    "KernelSVCCV",
     "KernelSVR",
     "PowerMeanSVC",
     "ProjectedSVC",
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
     from widemargin.divide.dc_svc import DCSVC
     from widemargin.exact.kernel_one_class import KernelOneClassSVM
     from widemargin.exact.kernel_svc import KernelSVC
+    from widemargin.exact.kernel_svc_cv import KernelSVCCV
     from widemargin.exact.kernel_svr import KernelSVR
     from widemargin.files.persistence import load, save
     from widemargin.projected.projected_svc import ProjectedSVC
