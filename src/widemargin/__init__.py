@@ -16,6 +16,7 @@ _HOMES = {
     "KernelSVC": "widemargin.exact.kernel_svc",
     "KernelSVCCV": "widemargin.exact.kernel_svc_cv",
     "KernelSVR": "widemargin.exact.kernel_svr",
+    "KernelSVRCV": "widemargin.exact.kernel_svr_cv",
     "LRSVC": "widemargin.additive.lr_svc",
     "PowerMeanSVC": "widemargin.additive.power_mean_svc",
     "ProjectedSVC": "widemargin.projected.projected_svc",
@@ -33,6 +34,7 @@ __all__ = [
     "KernelSVC",
     "KernelSVCCV",
     "KernelSVR",
+    "KernelSVRCV",
     "PowerMeanSVC",
     "ProjectedSVC",
     "__version__",
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     from widemargin.exact.kernel_svc import KernelSVC
     from widemargin.exact.kernel_svc_cv import KernelSVCCV
     from widemargin.exact.kernel_svr import KernelSVR
+    from widemargin.exact.kernel_svr_cv import KernelSVRCV
     from widemargin.files.persistence import load, save
     from widemargin.projected.projected_svc import ProjectedSVC
 

@@ -153,7 +153,8 @@ class SearchLine(_Line):
         score = "" if best != best else f"best score {best:.4f}  "
         left = seconds * (n_total - n_done) / n_done
         self._write(
-            f"[widemargin] fits {n_done:,}/{n_total:,}  {score}{seconds:.1f} s, about {left:.0f} s left"
+            f"[widemargin] fits {n_done:,}/{n_total:,}  {score}{seconds:.1f} s, "
+            f"about {left:.0f} s left"
         )
 
 

@@ -12,21 +12,14 @@ from sklearn.utils.validation import check_is_fitted
 from widemargin.exact.calibration import METHODS, calibrate
 from widemargin.exact.kernel_svc import KernelSVC
 from widemargin.exact.search import Found, SearchData
-from widemargin.exact.search_base import KernelSearch, is_refitted, begin
+from widemargin.exact.search_base import KernelSearch, begin, is_refitted
 from widemargin.exact.search_folds import Fold, make_class_folds, split_rows
-from widemargin.exact.search_grid import with_gamma
 from widemargin.exact.search_scoring import FoldScorer, HeldOutClassifier, resolve_scorer
-from widemargin.exact.search_surface import FloatArray, Grid
+from widemargin.exact.search_surface import Grid
 from widemargin.kernels import Kernel, is_precomputed
 from widemargin.problem import Problem
 from widemargin.transaction import all_or_nothing
 from widemargin.validation import check_choice, check_flag, validate_problem
-
-#: Parameters that the final classifier has in common with the search.
-_SHARED = (
-    "kernel", "degree", "coef0", "fit_intercept", "multi_class", "class_weight", "tol", "memory",
-    "max_iter", "n_jobs", "random_state", "verbose",
-)  # fmt: skip
 
 
 def _is_calibrated(estimator: Any) -> bool:
@@ -233,9 +226,16 @@ class KernelSVCCV(ClassifierMixin, KernelSearch):
         )  # fmt: skip
         self._keep_results(found)
         self.scores_ = found.surface.scores[:, 0]
-        self._keep_decisions(found, problem, folds, len(labels))
+        if self.keep_decisions or self.calibration is not None:
+            self._keep_decisions(found, problem.kept, folds, len(labels))
+        if self.calibration is not None:
+            self._calibrate(found, problem, folds)
         if self.refit:
-            self._refit(self._make_final(kernel), X, y, sample_weight, deadline)
+            model = KernelSVC(
+                **self._final_params(kernel), fit_intercept=self.fit_intercept,
+                multi_class=self.multi_class, class_weight=self.class_weight,
+            )  # fmt: skip
+            self._refit(model, X, y, sample_weight, deadline)
         self._warn(found)
         return self
 
@@ -310,44 +310,11 @@ class KernelSVCCV(ClassifierMixin, KernelSearch):
             folds, needs_rows=callable(self.scoring),
         )  # fmt: skip
 
-    def _keep_decisions(
-        self, found: Found, problem: Problem, folds: list[Fold], n_given: int
-    ) -> None:
-        """Keep the held-out decision values of the chosen cell, and calibrate with them."""
-        if not (self.keep_decisions or self.calibration):
-            return
-        if len(found.decisions) < len(folds):
-            raise ValueError(
-                f"max_time: {self.max_time} s have passed before the folds of any cell were "
-                "evaluated on all rows, so that there are no decision values to keep; allow more time"
-            )
-        if self.calibration is not None:
-            rows = np.concatenate([fold.test for fold in folds])
-            self.calibration_ = calibrate(
-                self.calibration, np.concatenate([found.decisions[f] for f in range(len(folds))]),
-                problem.labels[rows], problem.sample_weights[rows], len(problem.classes),
-                self._is_one_vs_one,
-            )  # fmt: skip
-        if self.keep_decisions:
-            self.decision_oof_ = average_decisions(found, problem, folds, n_given)
-
-    def _make_final(self, kernel: Kernel) -> KernelSVC:
-        params = {name: getattr(self, name) for name in _SHARED}
-        if self.gamma_ is not None:
-            params["gamma"] = self.gamma_
-            if isinstance(self.kernel, Kernel):
-                params["kernel"] = with_gamma(kernel, self.gamma_)
-        return KernelSVC(C=self.C_, **params)
-
-
-def average_decisions(
-    found: Found, problem: Problem, folds: list[Fold], n_given: int
-) -> FloatArray:
-    """Held-out decision values of the rows as they were given, their mean over the folds."""
-    totals = np.zeros((n_given, found.decisions[0].shape[1]))
-    counts = np.zeros((n_given, 1))
-    for number, fold in enumerate(folds):
-        rows = problem.kept[fold.test]
-        np.add.at(totals, rows, found.decisions[number])
-        np.add.at(counts, rows, 1.0)
-    return np.divide(totals, counts, out=np.full_like(totals, np.nan), where=counts > 0)
+    def _calibrate(self, found: Found, problem: Problem, folds: list[Fold]) -> None:
+        assert self.calibration is not None
+        rows = np.concatenate([fold.test for fold in folds])
+        self.calibration_ = calibrate(
+            self.calibration, np.concatenate([found.decisions[f] for f in range(len(folds))]),
+            problem.labels[rows], problem.sample_weights[rows], len(problem.classes),
+            self._is_one_vs_one,
+        )  # fmt: skip

@@ -103,7 +103,7 @@ class _Search:
         self.data, self.options, self.workers = data, options, workers
         solver_bytes = int((1.0 - STORED_SHARE) * options.max_bytes) // workers.n_threads
         self.settings = replace(settings, max_bytes=solver_bytes)
-        self.n_moves = 0
+        self.n_moves, self.may_grow = 0, True
         self.surface = Surface(grid, len(data.folds))
         self.held_out: HeldOut | None = None
         self.series = self._make_series()
@@ -114,12 +114,15 @@ class _Search:
         wanted = np.ones(self.surface.grid.shape, bool)
         order = order_rows(self.data.labels, self.settings.seed)
         for size in sizes:
+            # The best cell of the smallest sample is often at the end of a range by chance.
+            self.may_grow = len(sizes) == 1 or size > sizes[0]
             self._evaluate(take_sample(self.data.folds, order, size), wanted)
             wanted, notes = find_survivors(self.surface)
             self.surface.notes[notes != ""] = notes[notes != ""]
             self.surface = self.surface.next_stage()
             if is_late(self.settings.deadline):
                 return self._conclude()
+        self.may_grow = True
         if self.options.keeps_decisions:
             self.held_out = HeldOut(self.surface)
         self._evaluate(self.data.folds, wanted)
@@ -163,7 +166,7 @@ class _Search:
     def _grow_grid(self) -> Grid | None:
         """The grid with more values at the ends where the best cell is; None if it is at none."""
         best, grid = self.surface.choose(), self.surface.grid
-        if best is None or self.n_moves >= MAX_MOVES:
+        if best is None or not self.may_grow or self.n_moves >= MAX_MOVES:
             return None
         gammas = self._grow(grid.gammas, best[0], self.options.moves_gammas)
         costs = self._grow(grid.costs, best[2], self.options.moves_costs)

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin.deadline import start_deadline, time_left
 from widemargin.exact.search import Found, SearchData, SearchOptions, search
+from widemargin.exact.search_folds import Fold
 from widemargin.exact.search_grid import (
     check_values,
     find_costs,
@@ -27,7 +28,7 @@ from widemargin.exact.search_grid import (
 from widemargin.exact.search_path import PathSettings
 from widemargin.exact.search_results import list_cells, make_cv_results
 from widemargin.exact.search_surface import FloatArray, Grid, Surface
-from widemargin.kernels import Kernel, is_precomputed, needs_nonnegative
+from widemargin.kernels import Index, Kernel, is_precomputed, needs_nonnegative
 from widemargin.memory import parse_bytes
 from widemargin.parallel import open_workers
 from widemargin.problem import Problem
@@ -44,6 +45,10 @@ from widemargin.validation import (
     resolve_kernel,
 )
 
+#: Parameters that the final model has in common with the search.
+_SHARED = (
+    "kernel", "degree", "coef0", "tol", "memory", "max_iter", "n_jobs", "random_state", "verbose",
+)  # fmt: skip
 #: Rows from which ``search="auto"`` means halving.
 AUTO_ROWS = 2000
 #: Share of ``max_time`` after which no more cells are evaluated; the rest is for the final fit.
@@ -200,6 +205,25 @@ class KernelSearch(BaseEstimator):
         self.Cs_, self.gammas_ = surface.grid.costs, surface.grid.gammas
         self.n_splits_ = surface.n_folds
 
+    def _final_params(self, kernel: Kernel) -> dict[str, Any]:
+        """Parameters of the model that is fitted to all rows."""
+        params = {name: getattr(self, name) for name in _SHARED}
+        if self.gamma_ is not None:
+            params["gamma"] = self.gamma_
+            if isinstance(self.kernel, Kernel):
+                params["kernel"] = with_gamma(kernel, self.gamma_)
+        return {"C": self.C_, **params}
+
+    def _keep_decisions(self, found: Found, kept: Index, folds: list[Fold], n_given: int) -> None:
+        """Keep the held-out decision values of the chosen cell if they are wanted."""
+        if len(found.decisions) < len(folds):
+            raise ValueError(
+                f"max_time: {self.max_time} s have passed before the folds of any cell were evaluated "
+                "on all rows, so that there are no held-out decision values; allow more time"
+            )
+        if self.keep_decisions:
+            self.decision_oof_ = _average(found.decisions, kept, folds, n_given)
+
     def _refit(
         self, model: Any, X: Any, y: Any, sample_weight: Any, deadline: float | None
     ) -> None:
@@ -253,6 +277,19 @@ class KernelSearch(BaseEstimator):
                 "converge have a higher score than the chosen one; see cv_results_['stop_reason']. "
                 "Raise max_iter or tol, or scale the features"
             )
+
+
+def _average(
+    decisions: dict[int, FloatArray], kept: Index, folds: list[Fold], n_given: int
+) -> FloatArray:
+    """Held-out decision values of the rows as they were given, their mean over the folds."""
+    totals = np.zeros((n_given, decisions[0].shape[1]))
+    counts = np.zeros((n_given, 1))
+    for number, fold in enumerate(folds):
+        rows = kept[fold.test]
+        np.add.at(totals, rows, decisions[number])
+        np.add.at(counts, rows, 1.0)
+    return np.divide(totals, counts, out=np.full_like(totals, np.nan), where=counts > 0)
 
 
 def _report(show: Callable[[int, int, float], object], surface: Surface, n_total: int) -> None:

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -106,6 +107,6 @@ class FoldScorer:
         if self.weights is not None and self.takes_weights:
             more = {"sample_weight": self.weights[test]}
         score = self.scorer(self.make_model(decisions), X, self.y[test], **more)
-        if not np.isscalar(score) or not np.isreal(score):
+        if not isinstance(score, Real):
             raise ValueError(f"scoring: the scorer returned {score!r:.80}; return one number")
         return float(score)

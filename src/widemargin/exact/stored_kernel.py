@@ -24,6 +24,7 @@ from widemargin.kernels import (
     Precomputed,
     Sigmoid,
 )
+from widemargin.kernels.tiles_fast import add_stored_rows
 from widemargin.parallel import Workers
 
 FloatMatrix = NDArray[np.float32]
@@ -73,7 +74,17 @@ class StoredKernel(Kernel):
         self, a: Points, rows: Index, b: Points, cols: Index, coef: NDArray[np.float64],
         out: NDArray[np.float64], workers: Workers,
     ) -> None:  # fmt: skip
-        Precomputed().accumulate(a, rows, b, cols, coef, out, workers)
+        if coef.shape[1] > 1 or len(rows) < len(cols):
+            Precomputed().accumulate(a, rows, b, cols, coef, out, workers)
+            return
+        # The matrix is symmetric: few long rows are read several times faster than many short ones.
+        factors, total = coef.ravel(), out.ravel()
+        workers.run(
+            len(rows),
+            lambda i, j: add_stored_rows(a.values, cols, factors, rows[i:j], total[i:j]),
+            grain=2048,
+        )
+        out[:, 0] = total
 
     def exact(self, X: Any, Z: Any) -> NDArray[np.float64]:
         return self.source.exact(X, Z)
@@ -207,6 +218,9 @@ def _compute_common(kernels: list[Kernel], X: Any, workers: Workers) -> _Common 
         return None
     narrowest: Any = max(kernels, key=lambda kernel: kernel.gamma)  # type: ignore[attr-defined]
     points = narrowest.prepare(X)
+    is_dense = not (sparse.issparse(X) or points.by_difference)
+    if isinstance(first, RBF) and is_dense and points.norms.dtype != np.float32:
+        points = _center_rows(narrowest, X)
     is_sparse = sparse.issparse(points.values)
     if points.by_difference or (is_sparse and points.norms.dtype != np.float32):
         return None
@@ -217,6 +231,12 @@ def _compute_common(kernels: list[Kernel], X: Any, workers: Workers) -> _Common 
         sums = _multiply_rows(points, workers)
     np.fill_diagonal(sums, 0.0)
     return _Common(sums, np.zeros(len(points)), narrowest.gamma)
+
+
+def _center_rows(kernel: RBF, X: NDArray[Any]) -> Points:
+    """Dense points in float64, also where most values are zero."""
+    values = kernel.transform(X - X.mean(axis=0, dtype=np.float64))
+    return Points(values, 0.5 * np.einsum("ij,ij->i", values, values))
 
 
 def _fill(kernel: Kernel, points: Points, workers: Workers) -> FloatMatrix:
