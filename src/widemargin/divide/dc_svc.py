@@ -8,20 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin.budget import Budget, StopReason, worst_reason
 from widemargin.callbacks import LevelProgress
-from widemargin.deadline import time_left
 from widemargin.divide.cluster_models import ClusterParts, Committee, CommitteeModel, make_model
 from widemargin.divide.committee import calibrate
 from widemargin.divide.levels import solve_levels
 from widemargin.divide.probe import is_easy, may_skip_levels
 from widemargin.divide.records import Level, Plan, count_levels
 from widemargin.exact.classifier_base import (
-    STOP_REASONS,
     ExactKernelClassifier,
     SupportSet,
     collect_support,
 )
-from widemargin.exact.solution import FloatArray, Limits
+from widemargin.exact.dual_problem import FloatArray
 from widemargin.kernels import Index, Kernel, Precomputed
 from widemargin.parallel import open_workers
 from widemargin.problem import Problem, Subproblem
@@ -238,40 +237,39 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         subproblems: list[Subproblem],
         deadline: float | None,
     ) -> list[Level]:
-        """Solve the levels; the results of the last one count the iterations of all levels."""
-        points, tasks, budget = self._prepare(problem, kernel, subproblems)
-        plan = self._plan(len(points), is_warm=any(task.start is not None for task in tasks))
+        """Solve the levels; the solutions of the last one count the iterations of all levels."""
+        points, duals, cache_bytes = self._prepare(problem, kernel, subproblems)
+        plan = self._plan(len(points), is_warm=any(dual.start is not None for dual in duals))
         if (
             not self.keep_levels
             and may_skip_levels(plan, len(points))
-            and is_easy(kernel, points, tasks, plan, deadline)
+            and is_easy(kernel, points, duals, plan, deadline)
         ):
             plan = replace(plan, n_levels=0)
-        limits = Limits(self.tol, self.max_iter, time_left(deadline), budget)
+        budget = Budget(self.tol, self.max_iter, deadline, cache_bytes)
         with show_levels(self.verbose) as show:
             levels = list(
                 solve_levels(
-                    kernel, points, tasks, plan, limits=limits, callback=self._listener(show)
+                    kernel, points, duals, plan, budget=budget, callback=self._listener(show)
                 )
             )
         last = levels[-1]
-        results, intercepts = last.results, last.intercepts
-        stop_reason = max((r.stop_reason for r in results), key=STOP_REASONS.index)
+        solutions, intercepts = last.solutions, last.intercepts
+        stop_reason = worst_reason(found.stop_reason for found in solutions)
         if last.record.level > self.stop_level:
-            stop_reason = "max_time"
+            stop_reason = StopReason.MAX_TIME
         if last.partition is None:
-            left = replace(limits, max_time=time_left(deadline))
-            results = [
-                self._polish(kernel, problem.X, points, task, result, left)
-                for task, result in zip(tasks, results, strict=True)
+            solutions = [
+                self._polish(kernel, problem.X, points, dual, found, budget)
+                for dual, found in zip(duals, solutions, strict=True)
             ]
-            intercepts = np.array([[result.intercept for result in results]])
-        n_iter = np.sum([[r.n_iter for r in level.results] for level in levels], axis=0)
-        results = [
-            replace(result, n_iter=int(n), stop_reason=stop_reason)
-            for result, n in zip(results, n_iter, strict=True)
+            intercepts = np.array([[found.intercept for found in solutions]])
+        n_iter = np.sum([[s.n_iter for s in level.solutions] for level in levels], axis=0)
+        solutions = [
+            replace(found, n_iter=int(n), stop_reason=stop_reason)
+            for found, n in zip(solutions, n_iter, strict=True)
         ]
-        return [*levels[:-1], replace(last, results=results, intercepts=intercepts)]
+        return [*levels[:-1], replace(last, solutions=solutions, intercepts=intercepts)]
 
     def _plan(self, n: int, is_warm: bool) -> Plan:
         whole_at_once = is_warm and self.stop_level == 0
@@ -311,8 +309,8 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
     ) -> None:
         """Set the fitted attributes from the levels that `_solve` returned."""
         kept = levels if self.keep_levels else levels[-1:]
-        supports = [collect_support(problem, kernel, subproblems, lv.results) for lv in kept]
-        self._keep_results(problem, kernel, subproblems, levels[-1].results, supports[-1])
+        supports = [collect_support(problem, kernel, subproblems, lv.solutions) for lv in kept]
+        self._keep_results(problem, kernel, subproblems, levels[-1].solutions, supports[-1])
         parts = [
             describe_level(problem, kernel, level, support)
             for level, support in zip(kept, supports, strict=True)
@@ -381,7 +379,7 @@ def describe_level(
         clusters=level.clusters[support.rows],
         coef=support.coef,
         intercept=level.intercepts,
-        mean_intercept=np.array([result.intercept for result in level.results]),
+        mean_intercept=np.array([found.intercept for found in level.solutions]),
         partition=partition,
         samples=samples,
         committee=None,

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin.divide.partition import Partition
-from widemargin.exact.several_problems import Task
-from widemargin.exact.solution import FloatArray, Result
+from widemargin.exact.dual_problem import DualProblem, FloatArray
+from widemargin.exact.solution import Solution
 from widemargin.kernels import Index
 
 #: A level is left out if its clusters would have fewer points than this on average.
@@ -96,7 +96,7 @@ class Level:
         The clusters; None for the whole problem.
     clusters : ndarray of shape (n_points,)
         Cluster of every point: the paper's pi.
-    results : list of Result
+    solutions : list of Solution
         One for each binary problem: the solutions of the clusters, concatenated. The intercept is
         the mean over the clusters, weighted by their numbers of points.
     intercepts : ndarray of shape (n_clusters, n_problems)
@@ -106,7 +106,7 @@ class Level:
     record: LevelRecord
     partition: Partition | None
     clusters: NDArray[np.int32]
-    results: list[Result]
+    solutions: list[Solution]
     intercepts: FloatArray
 
 
@@ -120,9 +120,9 @@ def count_levels(n_points: int, n_clusters: int, n_levels: int) -> int:
     return level
 
 
-def find_support(tasks: list[Task], coefs: list[FloatArray], n_points: int) -> Index:
+def find_support(duals: list[DualProblem], coefs: list[FloatArray], n_points: int) -> Index:
     """Return the points that are support vectors of at least one binary problem."""
     is_support = np.zeros(n_points, bool)
-    for task, coef in zip(tasks, coefs, strict=True):
-        is_support[task.index[coef != 0]] = True
+    for dual, coef in zip(duals, coefs, strict=True):
+        is_support[dual.index[coef != 0]] = True
     return np.flatnonzero(is_support)

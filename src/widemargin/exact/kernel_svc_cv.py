@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -32,7 +32,7 @@ def _is_calibrated(estimator: Any) -> bool:
     return True
 
 
-class KernelSVCCV(ClassifierMixin, KernelSearch):
+class KernelSVCCV(KernelSearch, ClassifierMixin, BaseEstimator):
     """Kernel support vector classification with C and gamma chosen by cross-validation.
 
     The scores are those of `sklearn.model_selection.GridSearchCV` with `KernelSVC` on the same grid

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin
 
 from widemargin.exact.kernel_svr import KernelSVR
 from widemargin.exact.search import SearchData
@@ -18,7 +18,7 @@ from widemargin.transaction import all_or_nothing
 from widemargin.validation import validate_regression
 
 
-class KernelSVRCV(RegressorMixin, KernelSearch):
+class KernelSVRCV(KernelSearch, RegressorMixin, BaseEstimator):
     """Kernel support vector regression with C, gamma and epsilon chosen by cross-validation.
 
     The scores are those of `sklearn.model_selection.GridSearchCV` with `KernelSVR` on the same grid

@@ -102,7 +102,8 @@ class _Search:
     ) -> None:  # fmt: skip
         self.data, self.options, self.workers = data, options, workers
         solver_bytes = int((1.0 - STORED_SHARE) * options.max_bytes) // workers.n_threads
-        self.settings = replace(settings, max_bytes=solver_bytes)
+        budget = replace(settings.budget, cache_bytes=solver_bytes)
+        self.settings = replace(settings, budget=budget)
         self.n_moves, self.may_grow = 0, True
         self.surface = Surface(grid, len(data.folds))
         self.held_out: HeldOut | None = None
@@ -120,7 +121,7 @@ class _Search:
             wanted, notes = find_survivors(self.surface)
             self.surface.notes[notes != ""] = notes[notes != ""]
             self.surface = self.surface.next_stage()
-            if is_late(self.settings.deadline):
+            if is_late(self.settings.budget.deadline):
                 return self._conclude()
         self.may_grow = True
         if self.options.keeps_decisions:
@@ -133,7 +134,7 @@ class _Search:
         while True:
             self._evaluate_once(folds, wanted)
             grown = self._grow_grid()
-            if grown is None or is_late(self.settings.deadline):
+            if grown is None or is_late(self.settings.budget.deadline):
                 return
             before = self.surface.grid
             self.surface = self.surface.extended(grown)

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import check_cv
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin.budget import Budget
 from widemargin.deadline import start_deadline, time_left
 from widemargin.exact.search import Found, SearchData, SearchOptions, search
 from widemargin.exact.search_folds import Fold
@@ -65,7 +65,7 @@ def is_refitted(estimator: Any) -> bool:
     return True
 
 
-class KernelSearch(BaseEstimator):
+class KernelSearch:
     """Base of `KernelSVCCV` and `KernelSVRCV`."""
 
     Cs: Any
@@ -85,9 +85,11 @@ class KernelSearch(BaseEstimator):
     n_jobs: int | None
     random_state: Any
     verbose: int
+    scorer_: Any
+    best_estimator_: Any
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
         tags.input_tags.sparse = True
         tags.input_tags.pairwise = is_precomputed(self.kernel)
         tags.input_tags.positive_only = needs_nonnegative(self.kernel)
@@ -180,9 +182,8 @@ class KernelSearch(BaseEstimator):
         until = None if deadline is None or self.max_time is None else (
             deadline - (1.0 - SEARCH_SHARE) * self.max_time
         )  # fmt: skip
-        settings = PathSettings(
-            self.tol, self.max_iter, intercept, 0, seed, until, is_interrupted=lambda: False
-        )
+        budget = Budget(self.tol, self.max_iter, until, all_or_nothing=True)
+        settings = PathSettings(budget, intercept, seed, is_interrupted=lambda: False)
         with open_workers(self.n_jobs) as workers, show_cells(self.verbose) as show:
             options = SearchOptions(
                 halving=halving,

@@ -10,17 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from widemargin.budget import Budget, StopReason, worst_reason
 from widemargin.callbacks import Progress
-from widemargin.deadline import is_late, time_left
-from widemargin.exact.search_folds import FloatArray, Fold, FoldProblem
-from widemargin.exact.several_problems import Task
-from widemargin.exact.solution import Limits, Result
+from widemargin.deadline import is_late
+from widemargin.exact.dual_problem import DualProblem, classification_dual
+from widemargin.exact.search_folds import FloatArray, Fold
+from widemargin.exact.solution import Solution
 from widemargin.exact.solve import solve_exactly
 from widemargin.exact.stored_kernel import Rows
 from widemargin.parallel import Workers
 
-#: From best to worst; a fit of several problems reports the worst.
-STOP_REASONS = ("converged", "stalled", "max_iter", "max_time")
 #: Share of the bound from which a dual variable counts as being at it.
 AT_BOUND = 1.0 - 1e-6
 
@@ -29,16 +28,13 @@ AT_BOUND = 1.0 - 1e-6
 class PathSettings:
     """What all solutions of a search have in common.
 
-    ``epsilon`` is half the width of the tube in regression, None in classification. ``deadline`` is
-    when to stop. ``is_interrupted`` says whether another thread has failed.
+    ``epsilon`` is half the width of the tube in regression, None in classification.
+    ``is_interrupted`` says whether another thread has failed.
     """
 
-    tol: float
-    max_iter: int
+    budget: Budget
     intercept: bool
-    max_bytes: int
     seed: int
-    deadline: float | None
     is_interrupted: Callable[[], bool]
     epsilon: float | None = None
 
@@ -53,7 +49,7 @@ class Step:
         C.
     decisions : ndarray of shape (n_test, n_problems)
         Decision values of the held-out rows.
-    stop_reason : str
+    stop_reason : StopReason
         The worst among the problems of the fold.
     fit_seconds, score_seconds : float
         Time for the solution and for the decision values.
@@ -61,7 +57,7 @@ class Step:
 
     cost: float
     decisions: FloatArray
-    stop_reason: str
+    stop_reason: StopReason
     fit_seconds: float
     score_seconds: float
 
@@ -75,99 +71,89 @@ def walk_costs(rows: Rows, fold: Fold, costs: FloatArray, settings: PathSettings
 
     Once no dual variable is at its bound, the solution is that of all larger costs, too.
     """
-    results: list[Result] | None = None
+    solutions: list[Solution] = []
     before, is_final, step = 0.0, False, None
     for cost in costs:
         if is_final and step is not None:
             yield Step(cost, step.decisions, step.stop_reason, 0.0, 0.0)
             continue
-        if is_late(settings.deadline):
+        if is_late(settings.budget.deadline):
             return
         began = time.perf_counter()
-        results = _solve(rows, fold, _make_tasks(fold, cost, before, results, settings), settings)
-        reason = max((r.stop_reason for r in results), key=STOP_REASONS.index)
-        if reason == "max_time":
+        duals = _make_duals(fold, cost, _starts(solutions, before, cost), settings)
+        solutions = _solve(rows, duals, settings)
+        reason = worst_reason(found.stop_reason for found in solutions)
+        if reason is StopReason.MAX_TIME:
             return
         solved = time.perf_counter()
-        coef, offset = _collect(fold, results, rows.X.shape[0])
+        coef, offset = _collect(fold, solutions, rows.X.shape[0])
         decisions = _decide(rows, fold.test, coef, offset)
-        scored = time.perf_counter()
-        step = Step(cost, decisions, reason, solved - began, scored - solved)
-        is_final = reason == "converged" and not any(
-            _touches_bound(problem, result, cost)
-            for problem, result in zip(fold.problems, results, strict=True)
+        step = Step(cost, decisions, reason, solved - began, time.perf_counter() - solved)
+        is_final = reason is StopReason.CONVERGED and not any(
+            _touches_bound(dual, found) for dual, found in zip(duals, solutions, strict=True)
         )
         before = cost
         yield step
 
 
-def _make_tasks(
-    fold: Fold, cost: float, before: float, results: list[Result] | None, settings: PathSettings
-) -> list[Task]:
-    starts: list[Any] = [None] * len(fold.problems)
-    if results is not None:
-        starts = [
-            _scale_start(problem, result.coef, before, cost)
-            for problem, result in zip(fold.problems, results, strict=True)
-        ]
-    make = _class_task if settings.epsilon is None else _regression_task
-    return [
-        make(problem, cost, start, settings.epsilon)
-        for problem, start in zip(fold.problems, starts, strict=True)
-    ]
-
-
-def _scale_start(problem: FoldProblem, coef: FloatArray, before: float, cost: float) -> FloatArray:
+def _starts(
+    solutions: list[Solution], before: float, cost: float
+) -> Callable[[int, FloatArray], FloatArray | None]:
     """Where to begin: if most support vectors are at their bound, they move to the new one."""
-    bounds = np.resize(before * problem.weights, len(coef))
-    n_bounded = np.count_nonzero(np.abs(coef) >= AT_BOUND * bounds)
-    return coef * (cost / before) if 2 * n_bounded > np.count_nonzero(coef) else coef
+
+    def start(number: int, bounds: FloatArray) -> FloatArray | None:
+        if not solutions:
+            return None
+        coef = solutions[number].coef
+        n_bounded = np.count_nonzero(np.abs(coef) * cost >= AT_BOUND * before * bounds)
+        return coef * (cost / before) if 2 * n_bounded > np.count_nonzero(coef) else coef
+
+    return start
 
 
-def _touches_bound(problem: FoldProblem, result: Result, cost: float) -> bool:
-    bounds = np.resize(cost * problem.weights, len(result.coef))
-    return bool((np.abs(result.coef) >= AT_BOUND * bounds).any())
+def _make_duals(
+    fold: Fold, cost: float, start: Callable[[int, FloatArray], Any], settings: PathSettings
+) -> list[DualProblem]:
+    """The dual problems of a fold; ``start`` says where each begins."""
+    duals = []
+    for number, problem in enumerate(fold.problems):
+        bounds = cost * problem.weights
+        begin = start(number, bounds)
+        if settings.epsilon is None:
+            dual = classification_dual(
+                problem.index, problem.target, bounds, intercept=settings.intercept, start=begin
+            )
+        else:
+            dual = DualProblem(
+                problem.index, -problem.target, -bounds, bounds, epsilon=settings.epsilon,
+                total=0.0, start=begin,
+            )  # fmt: skip
+        duals.append(dual)
+    return duals
 
 
-def _class_task(
-    problem: FoldProblem, cost: float, start: FloatArray | None, epsilon: float | None
-) -> Task:
-    return Task(problem.index, problem.target, cost * problem.weights, start)
+def _touches_bound(dual: DualProblem, found: Solution) -> bool:
+    bounds = np.maximum(dual.upper, -dual.lower)
+    return bool((np.abs(found.coef) >= AT_BOUND * bounds).any())
 
 
-def _regression_task(
-    problem: FoldProblem, cost: float, start: FloatArray | None, epsilon: float | None
-) -> Task:
-    """The problem on the positive and negative parts of the dual variables."""
-    assert epsilon is not None
-    return Task(
-        np.tile(problem.index, 2), np.repeat([1.0, -1.0], len(problem.index)),
-        np.tile(cost * problem.weights, 2), start, is_mirrored=True,
-        linear=np.concatenate([epsilon - problem.target, -epsilon - problem.target]),
-    )  # fmt: skip
-
-
-def _solve(rows: Rows, fold: Fold, tasks: list[Task], settings: PathSettings) -> list[Result]:
+def _solve(rows: Rows, duals: list[DualProblem], settings: PathSettings) -> list[Solution]:
     def listen(_: int, __: Progress) -> None:
         if settings.is_interrupted():
             raise SearchInterruptedError
 
-    limits = Limits(
-        settings.tol, settings.max_iter, time_left(settings.deadline), settings.max_bytes,
-        all_or_nothing=True,
-    )  # fmt: skip
     return solve_exactly(
-        rows.kernel, rows.X, rows.points, tasks, Workers(1, None), intercept=settings.intercept,
-        limits=limits, seed=settings.seed, callback=listen,
+        rows.kernel, rows.X, rows.points, duals, Workers(1, None), budget=settings.budget,
+        seed=settings.seed, callback=listen,
     )  # fmt: skip
 
 
-def _collect(fold: Fold, results: list[Result], n_rows: int) -> tuple[FloatArray, FloatArray]:
+def _collect(fold: Fold, solutions: list[Solution], n_rows: int) -> tuple[FloatArray, FloatArray]:
     """Coefficients of all rows for every problem, and the intercepts."""
-    coef = np.zeros((n_rows, len(results)))
-    for p, (problem, result) in enumerate(zip(fold.problems, results, strict=True)):
-        coef[problem.index, p] = result.coef.reshape(-1, len(problem.index)).sum(axis=0)
-    return coef, np.array([result.intercept for result in results])
+    coef = np.zeros((n_rows, len(solutions)))
+    for p, (problem, found) in enumerate(zip(fold.problems, solutions, strict=True)):
+        coef[problem.index, p] = found.coef
+    return coef, np.array([found.intercept for found in solutions])
 
 
 def _decide(rows: Rows, test: Any, coef: FloatArray, offset: FloatArray) -> FloatArray:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
-from widemargin.exact.search_path import STOP_REASONS
+from widemargin.budget import StopReason, worst_reason
 from widemargin.exact.search_surface import Cell, FloatArray, Surface
 
 
@@ -50,8 +50,8 @@ def make_cv_results(surface: Surface) -> dict[str, Any]:
 
 
 def _worst(reasons: Any) -> str:
-    known = [reason for reason in reasons if reason]
-    return max(known, key=STOP_REASONS.index) if known else ""
+    known = [StopReason(reason) for reason in reasons if reason]
+    return str(worst_reason(known)) if known else ""
 
 
 def _rank(means: FloatArray) -> Any:
