@@ -19,6 +19,10 @@ from widemargin.problem import class_pairs
 FloatArray = NDArray[np.float64]
 
 METHODS = ("sigmoid", "isotonic", "temperature")
+#: Rows of each side that Platt's targets add to a problem of two classes, and to a pair of several
+#: classes. The latter has few rows, and coupling averages over pairs: on digits, vehicle, vowel, dna
+#: and segment 0.1 had up to a third of the log loss of 1.
+PRIOR, PAIR_PRIOR = 1.0, 0.1
 #: Pairwise probabilities are kept this far from zero and one, as in LIBSVM.
 LEAST_PROBABILITY = 1e-7
 #: Newton steps of a sigmoid at most, the gradient at which they end, and the least step.
@@ -127,11 +131,15 @@ def calibrate(
             return Calibration((SigmoidCurve(factor, 0.0),), n_classes, "softmax")
         factor = _fit_factor(decisions, sides, weights)
         return Calibration((SigmoidCurve(factor, 0.0),) * len(sides), n_classes, coupling)
-    fit = fit_sigmoid if method == "sigmoid" else fit_isotonic
-    curves = []
+    curves: list[Curve] = []
     for column, side in zip(decisions.T, sides, strict=True):
         rows = np.flatnonzero(side)
-        curves.append(fit(column[rows], side[rows] > 0, weights[rows]))
+        values, is_positive = column[rows], side[rows] > 0
+        if method == "sigmoid":
+            prior = PAIR_PRIOR if coupling == "pairs" else PRIOR
+            curves.append(fit_sigmoid(values, is_positive, weights[rows], prior))
+        else:
+            curves.append(fit_isotonic(values, is_positive, weights[rows]))
     return Calibration(tuple(curves), n_classes, coupling)
 
 
@@ -147,7 +155,7 @@ def _binary_sides(
 
 
 def fit_sigmoid(
-    decisions: FloatArray, is_positive: NDArray[np.bool_], weights: FloatArray
+    decisions: FloatArray, is_positive: NDArray[np.bool_], weights: FloatArray, prior: float = PRIOR
 ) -> SigmoidCurve:
     """Fit Platt's sigmoid.
 
@@ -155,13 +163,16 @@ def fit_sigmoid(
 
         minimise  -sum_i w_i (t_i log p_i + (1 - t_i) log(1 - p_i)),  p_i = expit(slope f_i + offset)
 
-    with the targets ``t = (N+ + 1) / (N+ + 2)`` of positive rows and ``1 / (N- + 2)`` of negative
-    rows, by Newton's method with a line search (Lin, Lin, Weng 2007, Algorithm 1). Decision values
-    are divided by their largest size first, so that the problem is well scaled.
+    with the targets ``t = (N+ + prior) / (N+ + 2 prior)`` of positive rows and
+    ``prior / (N- + 2 prior)`` of negative rows (Platt's have the prior 1), by Newton's
+    method with a line search (Lin, Lin, Weng 2007, Algorithm 1). Decision values are divided by
+    their largest size first, so that the problem is well scaled.
     """
     n_positive, n_negative = weights[is_positive].sum(), weights[~is_positive].sum()
     target = np.where(
-        is_positive, (n_positive + 1.0) / (n_positive + 2.0), 1.0 / (n_negative + 2.0)
+        is_positive,
+        (n_positive + prior) / (n_positive + 2.0 * prior),
+        prior / (n_negative + 2.0 * prior),
     )
     scale = float(np.abs(decisions).max(initial=0.0)) or 1.0
     design = np.column_stack([decisions / scale, np.ones(len(decisions))])

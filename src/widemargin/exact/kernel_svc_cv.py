@@ -217,7 +217,7 @@ class KernelSVCCV(KernelSearch, ClassifierMixin, BaseEstimator):
         self.scorer_ = resolve_scorer(self, self.scoring)
         score = self._make_score(problem, folds, is_weighted=sample_weight is not None)
         gammas = self._find_gammas(kernel, problem, seed)
-        costs = self._find_costs(kernel, gammas, problem.X, seed)
+        costs = self._find_costs(kernel, gammas, problem, seed)
         found = self._search(
             SearchData(problem.X, kernel, problem.labels, folds, score),
             Grid(gammas, np.array([np.nan]), costs), deadline, seed,

@@ -10,7 +10,7 @@ from widemargin.exact.kernel_svr import KernelSVR
 from widemargin.exact.search import SearchData
 from widemargin.exact.search_base import KernelSearch, begin
 from widemargin.exact.search_folds import make_target_folds, split_rows
-from widemargin.exact.search_grid import check_values, find_epsilons
+from widemargin.exact.search_grid import check_values, find_epsilons, spread_of
 from widemargin.exact.search_scoring import FoldScorer, HeldOutRegressor, resolve_scorer
 from widemargin.exact.search_surface import FloatArray, Grid
 from widemargin.kernels import Kernel, is_precomputed
@@ -138,9 +138,10 @@ class KernelSVRCV(KernelSearch, RegressorMixin, BaseEstimator):
             self, X, y, sample_weight, precomputed=is_precomputed(self.kernel)
         )
         kernel = self._find_kernel(problem)
-        n_given = np.shape(y)[0]
+        given = np.asarray(y)
+        n_given = len(given)
         splits = split_rows(
-            self._split(X, np.asarray(y), groups, is_classifier=False), problem.kept, n_given
+            self._split(X, given, groups, is_classifier=False), problem.kept, n_given
         )
         columns = targets.reshape(len(targets), -1)
         folds = make_target_folds(columns, problem.weights, splits)
@@ -151,12 +152,11 @@ class KernelSVRCV(KernelSearch, RegressorMixin, BaseEstimator):
             needs_rows=callable(self.scoring),
         )  # fmt: skip
         gammas = self._find_gammas(kernel, problem, seed)
-        costs = self._find_costs(kernel, gammas, problem.X, seed)
-        if isinstance(check_values("Cs", self.Cs), int):
-            costs = costs * (float(columns.std()) or 1.0)
+        scale = spread_of(columns, problem.sample_weights)
+        costs = self._find_costs(kernel, gammas, problem, seed, scale)
         found = self._search(
             SearchData(problem.X, kernel, problem.labels, folds, score),
-            Grid(gammas, self._find_epsilons(columns), costs), deadline, seed,
+            Grid(gammas, self._find_epsilons(columns, problem.sample_weights), costs), deadline, seed,
             intercept=True, keeps_decisions=self.keep_decisions,
         )  # fmt: skip
         self._keep_results(found)
@@ -170,9 +170,9 @@ class KernelSVRCV(KernelSearch, RegressorMixin, BaseEstimator):
         self._warn(found)
         return self
 
-    def _find_epsilons(self, targets: FloatArray) -> FloatArray:
+    def _find_epsilons(self, targets: FloatArray, weights: FloatArray) -> FloatArray:
         given = check_values("epsilons", self.epsilons, zero=True)
-        return find_epsilons(targets, given) if isinstance(given, int) else given
+        return find_epsilons(targets, weights, given) if isinstance(given, int) else given
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -166,20 +166,19 @@ class _Search:
 
     def _grow_grid(self) -> Grid | None:
         """The grid with more values at the ends where the best cell is; None if it is at none."""
-        best, grid = self.surface.choose(), self.surface.grid
-        if best is None or not self.may_grow or self.n_moves >= MAX_MOVES:
+        grid = self.surface.grid
+        if not self.may_grow or self.n_moves >= MAX_MOVES:
             return None
-        gammas = self._grow(grid.gammas, best[0], self.options.moves_gammas)
-        costs = self._grow(grid.costs, best[2], self.options.moves_costs)
+        gammas = self._grow(grid.gammas, 0, self.options.moves_gammas)
+        costs = self._grow(grid.costs, 2, self.options.moves_costs)
         if gammas is grid.gammas and costs is grid.costs:
             return None
         self.n_moves += 1
         return replace(grid, gammas=gammas, costs=costs)
 
-    def _grow(self, values: FloatArray, at: int, is_movable: bool) -> FloatArray:
-        if not is_movable or len(values) < 2 or at not in (0, len(values) - 1):
-            return values
-        return extend(values, upwards=at > 0, n_more=ADDED_VALUES)
+    def _grow(self, values: FloatArray, axis: int, is_movable: bool) -> FloatArray:
+        end = self.surface.best_end(axis) if is_movable else 0
+        return values if end == 0 else extend(values, upwards=end > 0, n_more=ADDED_VALUES)
 
     def _new_cells(self, before: Grid) -> BoolArray:
         """Cells that the grid did not have before; during halving those near the best one only."""
@@ -209,15 +208,10 @@ class _Search:
             else:
                 score = float(surface.sample_scores[cell])
         decisions = {} if self.held_out is None else self.held_out.of(cell)
-        return Found(surface, cell, score, decisions, self._is_on_border(cell))
+        return Found(surface, cell, score, decisions, self._is_on_border())
 
-    def _is_on_border(self, cell: Cell) -> bool:
-        grid = self.surface.grid
-        ends = [
-            (self.options.moves_gammas, grid.gammas, cell[0]),
-            (self.options.moves_costs, grid.costs, cell[2]),
-        ]
-        return any(
-            may_move and len(values) > 1 and at in (0, len(values) - 1)
-            for may_move, values, at in ends
+    def _is_on_border(self) -> bool:
+        options = self.options
+        return (options.moves_gammas and self.surface.best_end(0) != 0) or (
+            options.moves_costs and self.surface.best_end(2) != 0
         )

@@ -145,6 +145,13 @@ class KernelSearch:
 
     def _split(self, X: Any, y: Any, groups: Any, *, is_classifier: bool) -> list[Any]:
         """Folds of the rows as they were given."""
+        if is_classifier and isinstance(self.cv, Integral):
+            labels, counts = np.unique(y, return_counts=True)
+            if counts.min() < self.cv:
+                raise ValueError(
+                    f"cv: class {labels[counts.argmin()]} has {counts.min()} rows, fewer than the "
+                    f"{self.cv} folds; use fewer folds, or leave the class out of the data"
+                )
         splitter = check_cv(self.cv, y, classifier=is_classifier)
         return list(splitter.split(X, y, groups))
 
@@ -163,14 +170,21 @@ class KernelSearch:
                     f"gammas: the {kernel.name!r} kernel has no gamma; leave gammas out"
                 )
             return np.array([np.nan])
-        return find_gammas(kernel, problem.X, given, seed) if isinstance(given, int) else given
+        return find_gammas(kernel, problem, given, seed) if isinstance(given, int) else given
 
-    def _find_costs(self, kernel: Kernel, gammas: FloatArray, X: Any, seed: int) -> FloatArray:
+    def _find_costs(
+        self,
+        kernel: Kernel,
+        gammas: FloatArray,
+        problem: Problem,
+        seed: int,
+        target_scale: float = 1.0,
+    ) -> FloatArray:
         given = check_values("Cs", self.Cs)
         if not isinstance(given, int):
             return given
         middle = with_gamma(kernel, float(gammas[len(gammas) // 2]))
-        return find_costs(middle, X, given, seed)
+        return find_costs(middle, problem, given, seed, target_scale)
 
     def _search(
         self, data: SearchData, grid: Grid, deadline: float | None, seed: int, *, intercept: bool,
@@ -233,6 +247,7 @@ class KernelSearch:
         model.set_params(max_time=None if left is None else max(left, 1e-3))
         self.best_estimator_ = model.fit(X, y, sample_weight)
         self.best_estimator_.set_params(max_time=None)
+        self.n_iter_ = self.best_estimator_.n_iter_
         self.refit_time_ = time.perf_counter() - began
 
     def _warn(self, found: Found) -> None:

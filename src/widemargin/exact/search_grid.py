@@ -8,8 +8,9 @@ import numpy as np
 from scipy import sparse
 
 from widemargin.exact.search_surface import FloatArray
-from widemargin.kernels import Chi2, ExpChi2, Kernel, Linear
+from widemargin.kernels import Chi2, ExpChi2, Index, Kernel, Linear, Precomputed
 from widemargin.kernels.summed import SummedKernel
+from widemargin.problem import Problem
 
 #: Rows among which distances are measured.
 SAMPLE_ROWS = 500
@@ -22,6 +23,8 @@ WIDE_FACTOR, WIDE_QUANTILE = 0.1, 0.9
 NARROW_FACTOR, LEAST_RATIO, MOST_RATIO = 3.0, 100.0, 10_000.0
 #: Ends of the range of gamma for kernels of scalar products, times the mean squared length of rows.
 PRODUCT_RANGE = (0.01, 10.0)
+#: Largest ratio of two neighbours that are added to a range.
+LARGEST_STEP = 10.0
 #: Ends of the range of epsilon, times the standard deviation of the targets.
 EPSILON_RANGE = (0.01, 0.3)
 
@@ -61,59 +64,62 @@ def check_values(name: str, values: Any, *, zero: bool = False) -> FloatArray | 
     return found
 
 
-def find_gammas(kernel: Kernel, X: Any, n_values: int, seed: int) -> FloatArray:
+def find_gammas(kernel: Kernel, problem: Problem, n_values: int, seed: int) -> FloatArray:
     """A geometric range of gammas that suits the distances (or lengths) of the rows."""
-    sample = _draw_rows(X, seed)
+    rows = _draw_numbers(problem.X.shape[0], seed)
+    sample, weights = problem.X[rows], problem.sample_weights[rows]
     if not _is_radial(kernel):
-        lengths = float(np.mean(Linear().diag(Linear().prepare(sample))))
+        lengths = float(np.average(Linear().diag(Linear().prepare(sample)), weights=weights))
         low, high = (end / max(lengths, 1e-300) for end in PRODUCT_RANGE)
-    else:
-        distances = _measure_distances(Chi2() if isinstance(kernel, ExpChi2) else Linear(), sample)
-        pairs = distances[np.triu_indices(len(distances), 1)]
-        pairs = pairs[pairs > 0]
-        if not len(pairs):
-            raise ValueError(
-                "gammas: all rows are alike, so that there is no distance to choose widths by; give "
-                "an array of values"
-            )
-        low = WIDE_FACTOR / float(np.quantile(pairs, WIDE_QUANTILE))
-        nearest = np.where(distances > 0, distances, np.inf).min(axis=1)
-        high = NARROW_FACTOR / float(np.median(nearest[np.isfinite(nearest)]))
-        high = float(np.clip(high, LEAST_RATIO * low, MOST_RATIO * low))
+        return _spread(low, high, n_values)
+    distances = _measure_distances(Chi2() if isinstance(kernel, ExpChi2) else Linear(), sample)
+    if not distances.any():
+        raise ValueError(
+            "gammas: all rows are alike, so that there is no distance to choose widths by; give an "
+            "array of values"
+        )
+    low = WIDE_FACTOR / _quantile(distances, np.outer(weights, weights), WIDE_QUANTILE)
+    nearest = np.where(distances > 0, distances, np.inf).min(axis=1)
+    high = NARROW_FACTOR / _quantile(nearest, weights, 0.5)
+    high = float(np.clip(high, LEAST_RATIO * low, MOST_RATIO * low))
     return _spread(low, high, n_values)
 
 
-def find_costs(kernel: Kernel, X: Any, n_values: int, seed: int) -> FloatArray:
-    """A geometric range of C around the inverse of the kernel's variance."""
+def find_costs(
+    kernel: Kernel, problem: Problem, n_values: int, seed: int, target_scale: float
+) -> FloatArray:
+    """A geometric range of C around the inverse of the kernel's variance, times that of targets."""
     scale = 1.0
     if not _is_radial(kernel):
-        K = kernel_sample(kernel, X, seed)
-        scale = float(np.mean(np.diagonal(K)) - np.mean(K))
+        rows = _draw_numbers(problem.X.shape[0], seed)
+        share = problem.sample_weights[rows] / problem.sample_weights[rows].sum()
+        K = _kernel_among(kernel, problem.X, rows)
+        scale = float(share @ np.diagonal(K) - share @ K @ share)
         scale = scale if scale > 0 else max(float(np.abs(K).max()), 1e-300)
-    return _spread(COST_RANGE[0] / scale, COST_RANGE[1] / scale, n_values)
+    low, high = (end * target_scale / scale for end in COST_RANGE)
+    return _spread(low, high, n_values)
 
 
-def find_epsilons(targets: FloatArray, n_values: int) -> FloatArray:
+def find_epsilons(targets: FloatArray, weights: FloatArray, n_values: int) -> FloatArray:
     """A geometric range of epsilons that suits how much the targets vary."""
-    spread = float(targets.std()) or 1.0
+    spread = spread_of(targets, weights)
     return _spread(EPSILON_RANGE[0] * spread, EPSILON_RANGE[1] * spread, n_values)
+
+
+def spread_of(targets: FloatArray, weights: FloatArray) -> float:
+    """Standard deviation of the targets (n, n_targets); one if they are all equal."""
+    share = weights / (weights.sum() * targets.shape[1])
+    mean = float((share @ targets).sum())
+    return float((share @ np.square(targets - mean)).sum()) ** 0.5 or 1.0
 
 
 def extend(values: FloatArray, *, upwards: bool, n_more: int) -> FloatArray:
     """A geometric range with more values at one end."""
-    ratio = values[1] / values[0]
+    ratio = min(values[1] / values[0], LARGEST_STEP)
     powers = ratio ** np.arange(1, n_more + 1)
     if upwards:
         return np.concatenate([values, values[-1] * powers])
     return np.concatenate([values[0] / powers[::-1], values])
-
-
-def kernel_sample(kernel: Kernel, X: Any, seed: int) -> FloatArray:
-    """The kernel matrix of some rows."""
-    if not isinstance(kernel, SummedKernel) and kernel.name == "precomputed":
-        rows = _draw_numbers(X.shape[0], seed)
-        return np.asarray(X[np.ix_(rows, rows)], np.float64)
-    return np.asarray(kernel(_draw_rows(X, seed)), np.float64)
 
 
 def _is_radial(kernel: Kernel) -> bool:
@@ -126,14 +132,31 @@ def _spread(low: float, high: float, n_values: int) -> FloatArray:
     return np.array([float(f"{value:.3g}") for value in values])
 
 
-def _draw_numbers(n: int, seed: int) -> Any:
+def _draw_numbers(n: int, seed: int) -> Index:
     if n <= SAMPLE_ROWS:
         return np.arange(n)
     return np.sort(np.random.default_rng(seed).choice(n, SAMPLE_ROWS, replace=False))
 
 
-def _draw_rows(X: Any, seed: int) -> Any:
-    return X[_draw_numbers(X.shape[0], seed)]
+def _kernel_among(kernel: Kernel, X: Any, rows: Index) -> FloatArray:
+    """The kernel matrix of some rows."""
+    if isinstance(kernel, Precomputed):
+        return np.asarray(X[np.ix_(rows, rows)], np.float64)
+    return np.asarray(kernel(X[rows]), np.float64)
+
+
+def _quantile(values: FloatArray, weights: FloatArray, share: float) -> float:
+    """The smallest positive finite value below which that share of the weights is.
+
+    Equal weights and repeated rows give the same value.
+    """
+    used = np.flatnonzero((values.ravel() > 0) & np.isfinite(values.ravel()))
+    values, weights = values.ravel()[used], weights.ravel()[used]
+    order = np.argsort(values)
+    passed = np.cumsum(weights[order])
+    # A little less, so that rounding of the sum does not skip a value.
+    at = np.searchsorted(passed, share * passed[-1] * (1.0 - 1e-12))
+    return float(values[order[at]])
 
 
 def _measure_distances(product: Kernel, X: Any) -> FloatArray:

@@ -13,7 +13,9 @@ GROWTH = 4
 #: Most samples before all rows, fewest rows of a sample, and fewest of each class for every fold.
 MOST_SAMPLES, LEAST_ROWS, LEAST_OF_CLASS = 3, 100, 2
 #: Most cells that remain after a sample, as a share of those that were evaluated on it.
-KEPT_SHARE = 0.15
+KEPT_SHARE = 0.2
+#: Most that a cell may gain by more rows, as a multiple of what good cells gained.
+MOST_GAIN = 2.0
 #: A cell is dropped if the score that it may reach is lower than that of the best one by more than so
 #: many standard errors of their difference over the folds.
 STANDARD_ERRORS = 2.0
@@ -61,24 +63,23 @@ def _positions(order: NDArray[np.intp]) -> NDArray[np.intp]:
 def find_survivors(surface: Surface) -> tuple[BoolArray, NDArray[np.object_]]:
     """Cells to evaluate on more rows, and for the others why not.
 
-    More rows favour narrow kernels and large C. Two samples tell by how much: a cell gains at most as
-    much by the next four times as many rows as it gained by the last. The first sample drops nothing.
-    The rules, in this order:
+    More rows favour narrow kernels and large C. Two samples tell by how much: with the next four times
+    as many rows a cell gains at most as much as with the last, and at most `MOST_GAIN` times what good
+    cells gained. The first sample drops nothing. The rules, in this order:
 
-    1. A cell is dropped if its score plus that gain is lower than the highest such sum by more than
+    1. A cell is dropped if its score plus that gain is lower than the best score so far by more than
        `STANDARD_ERRORS` standard errors of the difference of their scores over the folds.
-    2. Of the others, the best `KEPT_SHARE` of all evaluated cells remain, by the same sum.
-    3. The neighbours of the cell with the highest sum remain in any case.
+    2. Of the others, the best `KEPT_SHARE` of all evaluated cells remain, by score plus gain.
+    3. The neighbours of the cell with the best score remain in any case.
     """
-    means, before = surface.means, surface.sample_scores
+    means = surface.means
     notes = np.full(means.shape, "", object)
     kept = ~np.isnan(means)
-    if np.isnan(before).all() or not surface.has_converged.any():
+    best = surface.choose()
+    if np.isnan(surface.sample_scores).all() or best is None or not kept[best]:
         return kept, notes
-    reached = means + np.maximum(np.nan_to_num(means - before), 0.0)
-    ordered = np.where(surface.has_converged, reached, -np.inf)
-    best = np.unravel_index(np.argmax(ordered), ordered.shape)
-    lag = reached[best] - reached
+    reached = means + estimate_gains(means, surface.sample_scores)
+    lag = means[best] - reached
     is_worse = kept & (lag > STANDARD_ERRORS * difference_error(surface.scores, best))
     ranks = np.full(means.shape, np.inf)
     ranks[kept] = np.argsort(np.argsort(-reached[kept], kind="stable"), kind="stable")
@@ -89,6 +90,16 @@ def find_survivors(surface: Surface) -> tuple[BoolArray, NDArray[np.object_]]:
         f"dropped: worse than the best by {STANDARD_ERRORS:g} standard errors on a sample"
     )
     return survivors, notes
+
+
+def estimate_gains(means: FloatArray, before: FloatArray) -> FloatArray:
+    """By how much cells may improve with more rows, from their scores on two samples.
+
+    Good cells are the best quarter: what a cell gains when it leaves chance level tells nothing.
+    """
+    gains = np.maximum(np.nan_to_num(means - before), 0.0)
+    is_good = means >= np.nanquantile(means, 0.75)
+    return np.minimum(gains, MOST_GAIN * float(np.median(gains[is_good])))
 
 
 def difference_error(scores: FloatArray, best: tuple[Any, ...]) -> FloatArray:

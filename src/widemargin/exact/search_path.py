@@ -14,10 +14,12 @@ from widemargin.budget import Budget, StopReason, worst_reason
 from widemargin.callbacks import Progress
 from widemargin.deadline import is_late
 from widemargin.exact.dual_problem import DualProblem, classification_dual
+from widemargin.exact.float64_finish import ExactMatrix
 from widemargin.exact.search_folds import FloatArray, Fold
 from widemargin.exact.solution import Solution
 from widemargin.exact.solve import solve_exactly
 from widemargin.exact.stored_kernel import Rows
+from widemargin.kernels import is_small
 from widemargin.parallel import Workers
 
 #: Share of the bound from which a dual variable counts as being at it.
@@ -160,7 +162,13 @@ def _decide(rows: Rows, test: Any, coef: FloatArray, offset: FloatArray) -> Floa
     """Decision values of some rows."""
     support = np.flatnonzero(coef.any(axis=1))
     out = np.tile(offset, (len(test), 1))
-    if len(support):
+    if len(support) and is_small(*rows.X.shape):
+        # As a model of few rows predicts: in float64.
+        out += (
+            ExactMatrix(rows.kernel, rows.X, np.arange(len(coef))).block(test, support)
+            @ coef[support]
+        )
+    elif len(support):
         rows.kernel.accumulate(
             rows.points, test, rows.points, support, np.ascontiguousarray(coef[support]), out,
             Workers(1, None),

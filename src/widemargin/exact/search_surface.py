@@ -99,6 +99,20 @@ class Surface:
                 return int(g), int(e), int(c)
         return None
 
+    def best_end(self, axis: int) -> int:
+        """Whether the best cells are at the end of an axis: -1 for its start, 1 for its end, else 0.
+
+        If a cell inside of the range is as good as the one at the end, zero is returned.
+        """
+        best, size = self.choose(), self.grid.shape[axis]
+        if best is None or size < 2 or np.isnan(self.means[best]):
+            return 0
+        is_best = self.has_converged & (self.means == self.means[best])
+        numbers = np.unique(np.nonzero(is_best)[axis])
+        if len(numbers) == 1 and numbers[0] in (0, size - 1):
+            return -1 if numbers[0] == 0 else 1
+        return 0
+
     def next_stage(self) -> "Surface":
         """A surface without scores on the same grid, which remembers these as those of a sample."""
         after = Surface(self.grid, self.n_folds)
