@@ -1,17 +1,21 @@
 """Data whose numbers are hard: far from the origin, in different units, or out of range."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine, make_moons
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
 from tests.reference import svm_dual
-from widemargin import DCSVC, KernelSVC
-from widemargin.budget import Budget
+from widemargin import DCSVC, LRSVC, KernelSVC, KernelSVR, ProjectedSVC
+from widemargin.budget import Budget, StopReason
+from widemargin.exact import float64_finish
 from widemargin.exact.dual_problem import classification_dual
-from widemargin.exact.float64_finish import ExactMatrix, finish_in_float64
+from widemargin.exact.float64_finish import ExactMatrix, finish_exactly, finish_in_float64
 from widemargin.exact.solution import judge as judge_variables
 from widemargin.kernels import RBF, ExpChi2, Linear
 from widemargin.validation import _variance
@@ -87,6 +91,22 @@ def test_values_whose_squares_overflow_are_refused(kernel, gamma, n):
     X = 1e186 * rng.random((n, 3))
     with pytest.raises(ValueError, match="X: the values are so large"):
         KernelSVC(kernel=kernel, gamma=gamma).fit(X, np.arange(n) % 2)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [KernelSVC(), KernelSVR(), DCSVC(), LRSVC(n_anchors=5), ProjectedSVC(n_basis=3)],
+    ids=repr,
+)
+@pytest.mark.parametrize("n", [50, 500])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
+def test_scalar_products_that_overflow_are_refused(model, n, form):
+    """Every diagonal entry is tanh(inf) = 1, yet infinities of both signs add up to NaN elsewhere."""
+    X = np.random.default_rng(0).normal(size=(n, 3))
+    model.set_params(kernel="sigmoid", gamma=1.0)
+    for size in (1e25, 1e160, 1e300):
+        with pytest.raises(ValueError, match="X: the values are so large that scalar products"):
+            model.fit(form(size * X), np.arange(n) % 2)
 
 
 def test_data_that_hardly_vary_are_refused_by_scale():
@@ -221,3 +241,43 @@ def test_no_time_for_the_finish_leaves_the_better_constant():
     assert found.stop_reason == "max_time"
     assert K.sizes == []
     assert found.intercept == 1.0
+
+
+@pytest.mark.parametrize(("C", "gamma"), [(32.0, 2.0), (2.0**12, 2.0), (2.0**15, 8.0)])
+def test_the_figures_of_a_large_problem_are_those_of_float64(C, gamma):
+    """More rows than are all checked, and a C that float32 kernel values are too coarse for."""
+    X, y = make_moons(4000, noise=0.3, random_state=0)
+    model = KernelSVC(C=C, gamma=gamma).fit(X, y)
+    objective, gap, violation = judge(model, rbf_kernel(X, gamma=gamma), y)
+    assert model.stop_reason_ == "converged"
+    assert_allclose(model.objective_, objective, rtol=1e-8)
+    assert_allclose(model.duality_gap_, gap, rtol=1e-6, atol=1e-8 * abs(objective))
+    assert violation < 1e-3
+
+
+def test_rows_left_out_of_the_check_are_taken_in_when_they_violate(monkeypatch):
+    monkeypatch.setattr(float64_finish, "_find_checked", lambda dual, found, error: np.arange(300))
+    X, y = make_moons(1000, noise=0.3, random_state=0)
+    sign, everyone = 2.0 * y - 1.0, np.arange(1000)
+    dual = classification_dual(everyone, sign, np.full(1000, 100.0), intercept=True)
+    start = replace(judge_variables(dual, np.zeros(1000), -sign), stop_reason=StopReason.STALLED)
+    K = ExactMatrix(RBF(2.0), X, everyone)
+    found = finish_exactly(K, 1.0, dual, start, Budget())
+    matrix = rbf_kernel(X, gamma=2.0)
+    assert found.stop_reason == "converged"
+    assert svm_dual.violation(matrix, sign, np.full(1000, 100.0), found.coef, True) < 1e-3
+    assert_allclose(found.gradient, matrix @ found.coef - sign, atol=1e-8)
+
+
+def test_a_check_that_would_cost_too_much_says_how_far_float32_may_be_off(monkeypatch):
+    monkeypatch.setattr(float64_finish, "MAX_VALUES", 1000)
+    X, y = make_moons(1000, noise=0.3, random_state=0)
+    sign, everyone = 2.0 * y - 1.0, np.arange(1000)
+    dual = classification_dual(everyone, sign, np.full(1000, 1e4), intercept=True)
+    matrix = rbf_kernel(X, gamma=2.0)
+    coef = 1e4 * np.random.default_rng(0).random(1000) * sign
+    rough = judge_variables(dual, coef, matrix.astype(np.float32) @ coef - sign)
+    found = finish_exactly(ExactMatrix(RBF(2.0), X, everyone), 1.0, dual, rough, Budget())
+    assert_array_equal(found.coef, coef)
+    true = judge_variables(dual, coef, matrix @ coef - sign)
+    assert 0 < abs(true.violation - found.violation) < 2 * found.violation_error

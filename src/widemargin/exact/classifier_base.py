@@ -4,7 +4,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,13 @@ from sklearn.utils.validation import check_is_fitted
 from widemargin.budget import Budget, worst_reason
 from widemargin.deadline import start_deadline
 from widemargin.exact.active_set import solve_small
+from widemargin.exact.definiteness import warn_if_indefinite
 from widemargin.exact.dual_problem import DualProblem, classification_dual
 from widemargin.exact.expansion import Expansion, class_numbers, class_scores
-from widemargin.exact.float64_finish import ExactMatrix
+from widemargin.exact.float64_finish import ExactMatrix, finish_exactly
 from widemargin.exact.solution import Solution
-from widemargin.exact.solve import exact_matrix, finish_exactly
+from widemargin.exact.solve import exact_matrix
+from widemargin.exact.svc_compatibility import find_bound
 from widemargin.kernels import (
     Index,
     Kernel,
@@ -28,9 +30,11 @@ from widemargin.kernels import (
     is_precomputed,
     is_small,
     needs_nonnegative,
+    wrap_items,
 )
 from widemargin.memory import parse_bytes
 from widemargin.parallel import single_blas
+from widemargin.parameters import Choices, check_choices
 from widemargin.problem import (
     Problem,
     Subproblem,
@@ -41,12 +45,12 @@ from widemargin.problem import (
 from widemargin.transaction import all_or_nothing
 from widemargin.validation import (
     check_callback,
-    check_choice,
     check_integer,
     check_kernel_range,
     check_nonnegative,
     check_number,
     check_verbose,
+    find_shape,
     resolve_kernel,
     validate_problem,
     validate_queries,
@@ -78,6 +82,7 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
     verbose: int
     callback: Callable[[Any], object] | None
 
+    _choices: ClassVar[Choices] = {"multi_class": ("ovo", "ovr")}
     #: Bytes of the variables that a solver holds for every row: coefficients, gradient, bounds, order.
     _bytes_per_row = 100
 
@@ -88,11 +93,13 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            Training data; (n_samples, n_samples) with ``kernel="precomputed"``.
+            Training data; (n_samples, n_samples) with ``kernel="precomputed"``. With a callable
+            kernel it may be a sequence of anything, such as texts.
         y : array-like of shape (n_samples,)
             Class labels of any type.
         sample_weight : array-like of shape (n_samples,), optional
-            Factor on C for each row; rows of weight zero are left out.
+            Factor on C for each row; rows of weight zero are left out, and so are those of negative
+            weight, with a warning.
 
         Returns
         -------
@@ -101,12 +108,14 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
         """
         self._check_params()
         deadline = start_deadline(self.max_time)
+        X = wrap_items(self.kernel, X)
         precomputed = is_precomputed(self.kernel)
         problem = validate_problem(
             self, X, y, sample_weight, self.class_weight, precomputed=precomputed
         )
         kernel = resolve_kernel(self.kernel, self.gamma, self.degree, self.coef0, problem)
         check_nonnegative(kernel, problem.X, getattr(self, "feature_names_in_", None))
+        self.shape_fit_ = find_shape(self, X)
         subproblems = self._split(problem)
         solved = self._solve(problem, kernel, subproblems, deadline)
         self._keep(problem, kernel, subproblems, solved)
@@ -147,7 +156,7 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = not is_precomputed(self.kernel)
         tags.input_tags.pairwise = is_precomputed(self.kernel)
         tags.input_tags.positive_only = needs_nonnegative(self.kernel)
         return tags
@@ -163,13 +172,16 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
         """Solve the binary problems until the deadline; `_keep` takes what is returned."""
 
     def _check_params(self) -> None:
-        check_number("C", self.C, above=0)
+        check_choices(self)
+        self._check_cost()
         check_number("tol", self.tol, above=0)
         check_number("max_time", self.max_time, above=0, optional=True)
         check_integer("max_iter", self.max_iter, low=-1)
-        check_choice("multi_class", self.multi_class, ("ovo", "ovr"))
         check_verbose(self.verbose)
         check_callback(self.callback)
+
+    def _check_cost(self) -> None:
+        check_number("C", self.C, above=0)
 
     def _split(self, problem: Problem) -> list[Subproblem]:
         if len(problem.classes) == 2:
@@ -187,11 +199,14 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
         taken = points.nbytes + self._bytes_per_row * n_rows
         cache_bytes = parse_bytes(self.memory) - taken
         require_two_rows(cache_bytes, n_rows, taken)
-        check_kernel_range(kernel, kernel.diag(points))
+        diagonal = kernel.diag(points)
+        check_kernel_range(kernel, diagonal)
+        warn_if_indefinite(kernel, problem.X, diagonal, stacklevel=6)
+        bound = find_bound(self.C, diagonal)
         starts = self._warm_starts(problem, len(subproblems))
         duals = [
             classification_dual(
-                sub.index, sub.y, self.C * problem.weights[sub.index],
+                sub.index, sub.y, bound * problem.weights[sub.index],
                 intercept=self.fit_intercept, start=start,
             )
             for sub, start in zip(subproblems, starts, strict=True)
@@ -255,7 +270,7 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
         self._one_vs_one = subproblems[0].negative >= 0
         self.objective_ = one_or_all([r.objective for r in results])
         self.duality_gap_ = one_or_all([r.duality_gap for r in results])
-        self.n_iter_ = one_or_all([r.n_iter for r in results])
+        self.n_iter_ = np.array([r.n_iter for r in results])
         self.stop_reason_ = worst_reason(r.stop_reason for r in results).value
         if self.warm_start:
             self._warm_state = (problem.labels, [r.coef for r in results])
@@ -275,7 +290,7 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
         return self._model
 
     def _check_queries(self, X: Any) -> Any:
-        X = validate_queries(self, X)
+        X = validate_queries(self, wrap_items(self.kernel, X))
         check_nonnegative(self.kernel_, X, getattr(self, "feature_names_in_", None))
         return X
 
@@ -306,9 +321,12 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
 
 def warn_unless_converged(estimator: Any, late_advice: str) -> None:
     """Warn about a fit that was stopped; ``late_advice`` is what to do if time ran out."""
+    hard = np.isinf(getattr(estimator, "C", 1.0))
+    doubt = "; C=inf allows no errors, so give a finite C if there must be some" if hard else ""
     advice = {
-        "max_iter": f"max_iter={estimator.max_iter} was reached; raise it, or scale the features",
-        "max_time": f"max_time={estimator.max_time} s has passed; {late_advice}",
+        "max_iter": f"max_iter={estimator.max_iter} was reached; raise it, or scale the features"
+        f"{doubt}",
+        "max_time": f"max_time={estimator.max_time} s has passed; {late_advice}{doubt}",
         "stalled": f"tol={estimator.tol:g} is finer than the kernel values allow on these data; "
         "scale the features or raise tol",
     }.get(estimator.stop_reason_)

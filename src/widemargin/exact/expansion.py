@@ -130,7 +130,8 @@ class Expansion(Prepared):
 def find_wild_rows(X: Any, largest: float) -> NDArray[np.bool_]:
     """Mark rows with a value beyond ``largest``; nearly always there are none."""
     n_rows = X.shape[0]
-    if max(X.max(), -X.min()) <= largest or not n_rows:
+    # Things that are no numbers have no size, and their kernels have no limit.
+    if largest == np.inf or max(X.max(), -X.min()) <= largest or not n_rows:
         return np.zeros(n_rows, bool)
     sizes = abs(X).max(axis=1)
     return np.asarray(sizes.toarray() if sparse.issparse(sizes) else sizes).ravel() > largest

@@ -11,10 +11,10 @@ from widemargin.callbacks import Progress
 from widemargin.deadline import start_deadline
 from widemargin.exact.dual_problem import DualProblem, FloatArray
 from widemargin.exact.kernel_machine import KernelMachine
-from widemargin.kernels import Kernel, is_precomputed
+from widemargin.kernels import Kernel, is_precomputed, wrap_items
 from widemargin.problem import Problem
 from widemargin.transaction import all_or_nothing
-from widemargin.validation import check_number, draw_seed, validate_rows_alone
+from widemargin.validation import check_number, draw_seed, find_shape, validate_rows_alone
 
 #: Rows whose mean similarity tells which rows probably lie outside.
 START_ROWS = 500
@@ -45,12 +45,17 @@ class KernelOneClassSVM(OutlierMixin, KernelMachine):
     n_jobs : int or None, default=None
         Threads; None or -1 for all cores.
     random_state : int, RandomState or None, default=0
-        Seed of the rows from which the start is computed. It changes the route, not the answer.
+        Seed of the rows from which the start is computed. It changes the iterations, not the solution.
+        The default is 0, so that fits are repeatable; None draws a new seed for each fit.
     verbose : int, default=0
         1 for a progress line, 2 for a line every round.
     callback : callable or None, default=None
         Called after every round with a `widemargin.callbacks.Progress`. An exception that it raises
         abandons the fit.
+    shrinking : bool, default=True
+        Accepted for compatibility with ``OneClassSVM``, without effect.
+    cache_size : float, default=200
+        Accepted for compatibility with ``OneClassSVM``, without effect; ``memory`` bounds the memory.
 
     Attributes
     ----------
@@ -65,6 +70,10 @@ class KernelOneClassSVM(OutlierMixin, KernelMachine):
         Constant of the decision function.
     offset_ : float
         ``decision_function = score_samples - offset_``.
+    coef_ : ndarray of shape (1, n_features)
+        Weights of the features; only with ``kernel="linear"``.
+    n_support_ : ndarray of shape (1,)
+        Number of support vectors.
     objective_ : float
         Dual objective ``0.5 b'Kb``.
     duality_gap_ : float
@@ -75,6 +84,8 @@ class KernelOneClassSVM(OutlierMixin, KernelMachine):
         ``"converged"``, ``"max_iter"``, ``"max_time"`` or ``"stalled"``.
     kernel_ : Kernel
         The kernel with all its parameters resolved.
+    gamma_, fit_status_, shape_fit_
+        As in `KernelSVC`.
     n_features_in_ : int
         Number of features.
 
@@ -95,6 +106,8 @@ class KernelOneClassSVM(OutlierMixin, KernelMachine):
     array([ 1, -1])
     """
 
+    _svm_type = "one_class"
+
     def __init__(
         self,
         *,
@@ -111,6 +124,8 @@ class KernelOneClassSVM(OutlierMixin, KernelMachine):
         random_state: Any = 0,
         verbose: int = 0,
         callback: Callable[[Progress], object] | None = None,
+        shrinking: bool = True,
+        cache_size: float = 200,
     ) -> None:
         self.nu = nu
         self.kernel = kernel
@@ -125,6 +140,8 @@ class KernelOneClassSVM(OutlierMixin, KernelMachine):
         self.random_state = random_state
         self.verbose = verbose
         self.callback = callback
+        self.shrinking = shrinking
+        self.cache_size = cache_size
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -137,7 +154,8 @@ class KernelOneClassSVM(OutlierMixin, KernelMachine):
         y : ignored
             Not used, present for consistency.
         sample_weight : array-like of shape (n_samples,), optional
-            Largest dual variable of each row; rows of weight zero are left out.
+            Largest dual variable of each row; rows of weight zero are left out, and so are those of
+            negative weight, with a warning.
 
         Returns
         -------
@@ -146,12 +164,18 @@ class KernelOneClassSVM(OutlierMixin, KernelMachine):
         """
         self._check_params()
         deadline = start_deadline(self.max_time)
+        X = wrap_items(self.kernel, X)
         problem = validate_rows_alone(
             self, X, sample_weight, precomputed=is_precomputed(self.kernel)
         )
+        self.shape_fit_ = find_shape(self, X)
         self._fit_problem(problem, deadline)
-        self.offset_ = -float(self.intercept_[0])
         return self
+
+    def restore_model(self) -> None:
+        """Make the predictor and the offset from the fitted attributes."""
+        super().restore_model()
+        self.offset_ = -float(self.intercept_[0])
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Signed distance-like scores.
@@ -197,9 +221,15 @@ class KernelOneClassSVM(OutlierMixin, KernelMachine):
             1 for inliers, -1 for outliers.
         """
         scores = self.decision_function(X)
-        # Free support vectors lie on the boundary: rounding must not put them outside.
-        edge = EDGE * max(1.0, abs(self.offset_))
-        return np.where(scores >= -edge, 1, -1).astype(np.intp)
+        return np.where(scores >= self._threshold, 1, -1).astype(np.intp)
+
+    @property
+    def _threshold(self) -> float:
+        """Least decision value of an inlier: zero, less what rounding may take.
+
+        Free support vectors lie on the boundary, and rounding must not put them outside.
+        """
+        return -EDGE * max(1.0, abs(self.offset_))
 
     def _check_params(self) -> None:
         super()._check_params()
@@ -208,7 +238,11 @@ class KernelOneClassSVM(OutlierMixin, KernelMachine):
             raise ValueError(f"nu: must be in (0, 1], got {self.nu!r}")
 
     def _make_duals(
-        self, problem: Problem, score: Callable[..., FloatArray], targets: FloatArray | None
+        self,
+        problem: Problem,
+        score: Callable[..., FloatArray],
+        diagonal: FloatArray,
+        targets: FloatArray | None,
     ) -> list[DualProblem]:
         weights, n = problem.weights, len(problem.labels)
         rng = np.random.default_rng(draw_seed(self.random_state))

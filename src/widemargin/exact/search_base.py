@@ -90,7 +90,7 @@ class KernelSearch:
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = not is_precomputed(self.kernel)
         tags.input_tags.pairwise = is_precomputed(self.kernel)
         tags.input_tags.positive_only = needs_nonnegative(self.kernel)
         return tags

@@ -49,7 +49,13 @@ class Schema:
 
 
 def write_common(model: Any) -> State:
-    """Return the header values and arrays that every estimator stores."""
+    """Return the header values and arrays that every classifier stores."""
+    meta, arrays = write_fitted(model)
+    return meta, {"classes": write_labels(model.classes_)} | arrays
+
+
+def write_fitted(model: Any) -> State:
+    """Return the header values and arrays that every estimator stores, with or without classes."""
     meta: dict[str, Any] = {}
     if isinstance(getattr(model, "kernel_", None), Kernel):
         # First, because its error about callables says more than that about parameters.
@@ -59,7 +65,7 @@ def write_common(model: Any) -> State:
         "n_features": model.n_features_in_,
         "stop_reason": model.stop_reason_,
     }
-    arrays: dict[str, NDArray[Any]] = {"classes": write_labels(model.classes_)}
+    arrays: dict[str, NDArray[Any]] = {}
     if hasattr(model, "feature_names_in_"):
         arrays["feature_names"] = model.feature_names_in_.astype(str)
     return meta, arrays
@@ -68,12 +74,24 @@ def write_common(model: Any) -> State:
 def read_common(
     cls: type, meta: dict[str, Any], arrays: Mapping[str, Any], stop_reasons: Sequence[str]
 ) -> Any:
-    """Return an estimator with what `write_common` stored; only its model is missing."""
+    """Return a classifier with what `write_common` stored; only its model is missing."""
+    classes = _read_classes(arrays)
+    model = read_fitted(cls, meta, arrays, stop_reasons, classes)
+    model.classes_ = classes
+    return model
+
+
+def read_fitted(
+    cls: type,
+    meta: dict[str, Any],
+    arrays: Mapping[str, Any],
+    stop_reasons: Sequence[str],
+    classes: NDArray[Any] | None = None,
+) -> Any:
+    """Return an estimator with what `write_fitted` stored; ``classes`` check its class weights."""
     entries = (Entry("n_features", is_positive_integer), Entry("stop_reason", one_of(stop_reasons)))
     values = read_entries(entries, meta)
-    classes = _read_classes(arrays)
     model = build_estimator(cls, meta.get("params"), classes)
-    model.classes_ = classes
     model.stop_reason_ = values["stop_reason"]
     model.n_features_in_ = values["n_features"]
     names = arrays.get("feature_names")
