@@ -36,7 +36,7 @@ LAYERS = [
     ["exact"],
     ["divide", "additive", "projected"],
     ["baselines"],
-    ["files", "export", "plotting", "demo"],
+    ["files", "export", "plotting", "search_picture", "demo"],
     ["cli"],
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
