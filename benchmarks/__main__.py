@@ -13,7 +13,7 @@ from benchmarks.run import Plan, run_plan
 from benchmarks.suites import SUITES
 
 Commands = "argparse._SubParsersAction[argparse.ArgumentParser]"
-FAMILIES = {"divide": divide, "additive": additive, "projected": projected}
+FAMILIES = {"divide": divide, "additive": additive, "projected": projected, "tune": tune}
 
 
 def main(arguments: list[str] | None = None) -> int:

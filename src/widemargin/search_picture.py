@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 #: Colour of cells without a score on all rows, and of what is marked.
 UNKNOWN, MARK = "#d9d9d9", "#e08214"
 #: Most numbers that an axis shows.
-MOST_TICKS = 12
+MOST_TICKS = 8
 
 
 def draw_search(model: KernelSearch, plt: Any) -> "Figure":
@@ -79,7 +79,7 @@ def _label_axis(set_ticks: Any, set_label: Any, values: Any, name: str) -> None:
     step = -(-len(values) // MOST_TICKS)
     at = np.arange(0, len(values), step)
     has_values = not np.isnan(values).any()
-    set_ticks(at, [f"{values[i]:.2g}" if has_values else "" for i in at])
+    set_ticks(at, [f"{values[i]:.3g}" if has_values else "" for i in at])
     set_label(name if has_values else "")
 
 
@@ -95,7 +95,7 @@ def _draw_best_line(axis: Any, grid: _SearchGrid) -> None:
             axis.fill_between(grid.costs, low, high, color=colour, alpha=0.2, linewidth=0)
     axis.set_xscale("log")
     axis.set_xlabel("C")
-    axis.set_ylabel("Mean score (band: standard deviation of the folds)")
+    axis.set_ylabel("Mean score, and spread of the folds")
     axis.spines[["top", "right"]].set_visible(False)
     if not np.isnan(grid.gammas).any():
         axis.legend(frameon=False)
