@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from types import ModuleType
 
-from benchmarks import additive, divide, experiments, map_command, pages, projected, quick
+from benchmarks import additive, divide, experiments, map_command, pages, projected, quick, tune
 from benchmarks.arguments import list_of
 from benchmarks.papers import command as papers
 from benchmarks.run import Plan, run_plan
