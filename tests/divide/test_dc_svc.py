@@ -462,6 +462,26 @@ def test_number_of_levels(n_clusters, n_levels, stop_level, n, lowest):
     assert model._plan(n, is_warm=False).n_levels == lowest
 
 
+def test_levels_are_all_solved_on_request(moons):
+    X, y = moons
+    model = DCSVC(n_levels=3, gamma=1.0, skip_levels=False).fit(X[:130], y[:130])
+    assert [record.level for record in model.levels_] == [3, 2, 1, 0]
+    # There cannot be more clusters than points.
+    assert DCSVC(n_levels=10**9, skip_levels=False)._plan(100, is_warm=False).n_levels == 3
+
+
+def test_plain_kernel_kmeans_on_request(moons):
+    X, y = moons
+    model = DCSVC(**EARLY, partition="kmeans").fit(X, y)
+    partition = model._parts.partition
+    assert not partition.on_sphere
+    assert not partition.children
+    assert partition.n_clusters == len(partition.squared_norms) == model.levels_[-1].n_clusters
+    exact = DCSVC(**{**EARLY, "stop_level": 0}, partition="kmeans", tol=1e-5).fit(X, y)
+    peer = KernelSVC(C=EARLY["C"], gamma=EARLY["gamma"], fit_intercept=False, tol=1e-5).fit(X, y)
+    assert_allclose(exact.objective_, peer.objective_, rtol=1e-6)
+
+
 def test_levels_beyond_counting(moons):
     X, y = moons[0][:60], moons[1][:60]
     model = DCSVC(n_levels=10**9, stop_level=10**9, gamma=1.0).fit(X, y)
@@ -477,6 +497,7 @@ def test_levels_beyond_counting(moons):
         ({"n_levels": 2, "stop_level": 3}, "stop_level: 3 is below the lowest level"),
         ({"sample_size": 0}, "sample_size"),
         ({"combine": "vote"}, "combine"),
+        ({"partition": "plain"}, "partition"),
         ({"C": -1.0}, "C"),
         ({"verbose": "x"}, "verbose: must be an integer"),
         ({"callback": 3}, "callback: 3 cannot be called"),
@@ -608,4 +629,6 @@ def test_easy_problems_are_not_divided_on_the_way_to_the_optimum(noise, monkeypa
     kept = DCSVC(**options, keep_levels=True).fit(X, y)
     assert [r.level for r in kept.levels_] == [2, 1, 0]
     assert_allclose(model.objective_, kept.objective_, rtol=1e-5)
+    all_solved = DCSVC(**options, skip_levels=False).fit(X, y)
+    assert [r.level for r in all_solved.levels_] == [2, 1, 0]
     assert DCSVC(**options, stop_level=1).fit(X, y).level_ == 1

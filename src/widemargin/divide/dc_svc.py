@@ -14,7 +14,7 @@ from widemargin.divide.cluster_models import ClusterParts, Committee, CommitteeM
 from widemargin.divide.committee import calibrate
 from widemargin.divide.levels import solve_levels
 from widemargin.divide.probe import is_easy, may_skip_levels
-from widemargin.divide.records import Level, Plan, count_levels
+from widemargin.divide.records import MIN_POINTS, Level, Plan, count_levels
 from widemargin.exact.classifier_base import (
     STOP_REASONS,
     ExactKernelClassifier,
@@ -56,12 +56,20 @@ class DCSVC(ExactKernelClassifier):
         The first level to solve, which has the most clusters. Levels with fewer than 50 points per
         cluster on average are left out. On the way to the optimum of 10,000 points or more, the fit
         first solves small samples; if these have few support vectors, it solves the whole problem
-        directly, which is then faster, unless ``keep_levels`` is True.
+        directly, which is then faster, unless ``keep_levels`` is True. See ``skip_levels``.
     stop_level : int, default=0
         The last level to solve. Level 0 is the whole problem.
     sample_size : int, default=1000
         Number of points on which kernel k-means runs. It is reduced if ``memory`` cannot hold their
         kernel matrix.
+    partition : {"merged", "kmeans"}, default="merged"
+        How the points are divided. "kmeans" is the two-step kernel k-means of the paper: the groups of
+        k-means are the clusters, and every point joins the cluster with the nearest mean. "merged"
+        merges smaller groups into clusters of similar sizes, divides clusters that are still too large
+        again, and compares points with a radial kernel by the angle to the mean.
+    skip_levels : bool, default=True
+        Whether levels may be left out because their clusters would be tiny or because the problem is
+        easy, as ``n_levels`` says. The algorithm of the paper solves all of them.
     adaptive : bool, default=True
         Whether to sample these points from the support vectors of the previous level.
     refine : bool, default=True
@@ -138,6 +146,8 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         n_levels: int = 4,
         stop_level: int = 0,
         sample_size: int = 1000,
+        partition: str = "merged",
+        skip_levels: bool = True,
         adaptive: bool = True,
         refine: bool = True,
         combine: str = "early",
@@ -164,6 +174,8 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         self.n_levels = n_levels
         self.stop_level = stop_level
         self.sample_size = sample_size
+        self.partition = partition
+        self.skip_levels = skip_levels
         self.adaptive = adaptive
         self.refine = refine
         self.combine = combine
@@ -224,6 +236,7 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         check_integer("n_levels", self.n_levels, low=1)
         check_integer("stop_level", self.stop_level, low=0)
         check_integer("sample_size", self.sample_size, low=1)
+        check_choice("partition", self.partition, ("merged", "kmeans"))
         check_choice("combine", self.combine, ("early", "naive", "bcm"))
         if self.stop_level > self.n_levels:
             raise ValueError(
@@ -242,7 +255,8 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         points, tasks, budget = self._prepare(problem, kernel, subproblems)
         plan = self._plan(len(points), is_warm=any(task.start is not None for task in tasks))
         if (
-            not self.keep_levels
+            self.skip_levels
+            and not self.keep_levels
             and may_skip_levels(plan, len(points))
             and is_easy(kernel, points, tasks, plan, deadline)
         ):
@@ -275,7 +289,9 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
 
     def _plan(self, n: int, is_warm: bool) -> Plan:
         whole_at_once = is_warm and self.stop_level == 0
-        counted = count_levels(n, self.n_clusters, self.n_levels)
+        # There cannot be more clusters than points.
+        min_points = MIN_POINTS if self.skip_levels else 1
+        counted = count_levels(n, self.n_clusters, self.n_levels, min_points)
         n_levels = 0 if whole_at_once else max(counted, self.stop_level)
         return Plan(
             n_clusters=self.n_clusters,
@@ -287,6 +303,7 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
             fit_intercept=self.fit_intercept,
             n_jobs=self.n_jobs,
             seed=draw_seed(self.random_state),
+            is_plain=self.partition == "kmeans",
         )
 
     def _listener(

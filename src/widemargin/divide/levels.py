@@ -147,7 +147,9 @@ class _Fit:
         start = perf_counter()
         # Line 2. The exponent is limited because a huge power takes very long to compute.
         n_clusters = min(self.plan.n_clusters ** min(number, 64), len(self.points))
-        sampling = Sampling(candidates, self.plan.sample_size, self.limits.cache_bytes, rng)
+        sampling = Sampling(
+            candidates, self.plan.sample_size, self.limits.cache_bytes, rng, self.plan.is_plain
+        )
         with open_workers(count_local_threads(self.plan.n_jobs)) as workers:
             partition, clusters = divide_points(
                 self.kernel, self.points, n_clusters, sampling, workers

@@ -38,6 +38,8 @@ class Plan:
         Clusters solved at a time; see `count_local_threads`.
     seed : int
         Seed of the samples.
+    is_plain : bool
+        Whether clusters are those of plain two-step kernel k-means; see `Sampling`.
     """
 
     n_clusters: int
@@ -49,6 +51,7 @@ class Plan:
     fit_intercept: bool
     n_jobs: int | None
     seed: int
+    is_plain: bool = False
 
 
 @dataclass(frozen=True)
@@ -110,11 +113,13 @@ class Level:
     intercepts: FloatArray
 
 
-def count_levels(n_points: int, n_clusters: int, n_levels: int) -> int:
+def count_levels(
+    n_points: int, n_clusters: int, n_levels: int, min_points: int = MIN_POINTS
+) -> int:
     """Return the largest l <= n_levels whose n_clusters**l clusters have enough points each."""
     if n_clusters == 1:
-        return n_levels if n_points >= MIN_POINTS else 0
-    level, points_needed = 0, MIN_POINTS * n_clusters
+        return n_levels if n_points >= min_points else 0
+    level, points_needed = 0, min_points * n_clusters
     while level < n_levels and points_needed <= n_points:
         level, points_needed = level + 1, points_needed * n_clusters
     return level
