@@ -21,7 +21,7 @@ _HOMES = {
     "save": "widemargin.files.persistence",
     "load": "widemargin.files.persistence",
 }
-_MODULES = ("baselines", "callbacks", "datasets", "export", "kernels", "plotting")
+_MODULES = ("baselines", "callbacks", "datasets", "divide", "export", "kernels", "plotting")
 
 __all__ = [
     "DCSVC",
@@ -37,6 +37,7 @@ __all__ = [
     "baselines",
     "callbacks",
     "datasets",
+    "divide",
     "export",
     "kernels",
     "load",
@@ -45,7 +46,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from widemargin import baselines, callbacks, datasets, export, kernels, plotting
+    from widemargin import baselines, callbacks, datasets, divide, export, kernels, plotting
     from widemargin.additive.additive_svc import AdditiveSVC
     from widemargin.additive.intersection_svc import IntersectionSVC
     from widemargin.additive.lr_svc import LRSVC

@@ -14,6 +14,7 @@ from widemargin import (
     PowerMeanSVC,
     ProjectedSVC,
 )
+from widemargin.divide import KernelKMeans
 
 ESTIMATORS = [
     KernelSVC(),
@@ -23,6 +24,8 @@ ESTIMATORS = [
     KernelSVR(),
     KernelOneClassSVM(),
     DCSVC(),
+    KernelKMeans(),
+    KernelKMeans(kernel="linear", n_clusters=2),
     AdditiveSVC(),
     AdditiveSVC(kernel="intersection", loss="hinge"),
     PowerMeanSVC(),

@@ -56,6 +56,8 @@ class Sampling:
     is_plain : bool
         Whether the clusters are the groups of k-means and every point joins the nearest mean, as in
         the paper.
+    n_starts : int
+        Number of starts of k-means, the best of which is kept.
     """
 
     candidates: Index
@@ -63,6 +65,7 @@ class Sampling:
     max_bytes: int
     rng: np.random.Generator
     is_plain: bool = False
+    n_starts: int = N_STARTS
 
 
 def divide_points(
@@ -96,8 +99,7 @@ def divide_points(
         mean_size=len(points) / n_clusters,
         samples_per_cluster=sampling.size / n_clusters,
         max_sample=max(1, isqrt(sampling.max_bytes // 8)),
-        rng=sampling.rng,
-        is_plain=sampling.is_plain,
+        sampling=sampling,
         workers=workers,
     )
     return divider.divide(np.arange(len(points)), n_clusters, sampling.candidates, 0)
@@ -116,8 +118,7 @@ class _Divider:
     mean_size: float
     samples_per_cluster: float
     max_sample: int
-    rng: np.random.Generator
-    is_plain: bool
+    sampling: Sampling
     workers: Workers
 
     def divide(
@@ -127,7 +128,7 @@ class _Divider:
         flat = self._divide_sample(n_clusters, candidates)
         # Algorithm 1, line 9: every point joins the cluster with the nearest centre.
         parts = flat.assign(self.kernel, self.narrowed, rows, self.narrowed, self.workers)
-        if self.is_plain:
+        if self.sampling.is_plain:
             return flat, parts
         members = split_by_group(parts, flat.n_parts)
         limit = max(MAX_SHARE * self.mean_size, MIN_DIVIDED)
@@ -157,17 +158,18 @@ class _Divider:
         wanted = max(round(self.samples_per_cluster * n_clusters), n_clusters)
         sample_size = min(wanted, self.max_sample)
         if len(candidates) > sample_size:
-            sample = np.sort(self.rng.choice(candidates, sample_size, replace=False))
+            sample = np.sort(self.sampling.rng.choice(candidates, sample_size, replace=False))
         K = np.empty((len(sample), len(sample)), np.float32)
         # One thread computes the matrix, so that rounding does not depend on the number of threads.
         self.kernel.block(self.points, sample, self.points, sample, K, Workers(1, None))
-        if self.is_plain:
-            groups = kernel_kmeans(K, n_clusters, self.rng)
+        rng, n_starts = self.sampling.rng, self.sampling.n_starts
+        if self.sampling.is_plain:
+            groups = kernel_kmeans(K, n_clusters, rng, n_starts=n_starts)
             part_of = np.arange(groups.max() + 1, dtype=np.int32)
             return _make_partition(K, sample, groups, False, part_of)
         on_sphere = is_on_sphere(K)
         n_groups = max(n_clusters, min(len(sample) // GROUP_POINTS, MAX_GROUPS))
-        groups = kernel_kmeans(K, n_groups, self.rng, on_sphere)
+        groups = kernel_kmeans(K, n_groups, rng, on_sphere, n_starts)
         return _make_partition(K, sample, groups, on_sphere, merge_groups(K, groups, n_clusters))
 
 
