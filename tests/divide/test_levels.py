@@ -105,6 +105,37 @@ def test_distance_to_the_optimum_is_bounded_by_the_kernel_between_clusters(name,
         assert distance <= 0.5 * C**2 * np.abs(K[between]).sum() + 1e-9
 
 
+def draw_apart(gap, n=150):
+    """Three clouds of points, ``1.4 gap`` standard deviations from each other."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 4))
+    y = np.where(X[:, 2] + 0.3 * X[:, 3] > 0, 1.0, -1.0)
+    return X + gap * np.eye(3, 4)[rng.integers(3, size=n)], y
+
+
+@pytest.mark.parametrize(
+    ("gap", "gamma", "n_screened"), [(4.0, 1.0, 0), (5.5, 0.5, 0), (6.0, 1.0, 3), (7.0, 0.5, 3)]
+)
+def test_solutions_are_near_and_points_are_screened_out(gap, gamma, n_screened):
+    """Theorem 1, the bound on the distance of the solutions, and Theorem 2."""
+    X, y = draw_apart(gap)
+    C = 2.0
+    kernel, K = RBF(gamma), formulas.rbf(X, gamma=gamma)
+    plan = with_plan(n_levels=1, sample_size=len(y))
+    glued, best = levels_of(X, y, kernel, C=C, plan=plan, tol=1e-7)
+    apart = glued.clusters[:, None] != glued.clusters[None, :]
+    between, smallest = np.abs(K[apart]).sum(), np.linalg.eigvalsh(K)[0]
+    (of_clusters,), (optimum,) = glued.results, best.results
+    distance = np.square(optimum.coef - of_clusters.coef).sum()
+    assert 0.0 < distance <= C**2 * between / smallest
+    # The derivative of the objective with the kernel that is zero between clusters.
+    gradient = y * (np.where(apart, 0.0, K) @ of_clusters.coef) - 1.0
+    bound = C * between * (1.0 + np.sqrt(len(y) * K.max()) / np.sqrt(smallest * between))
+    is_screened = (of_clusters.coef == 0) & (gradient > bound)
+    assert np.count_nonzero(is_screened) >= n_screened
+    assert not optimum.coef[is_screened].any()
+
+
 def test_levels_and_records():
     X, y = draw()
     levels = levels_of(X, y, RBF(1.0))
