@@ -46,7 +46,7 @@ MODELS = {
 }
 ESTIMATORS = {
     "exact": ["classifier_base", "kernel_machine", "kernel_one_class", "kernel_svc", "kernel_svr"],
-    "divide": ["clusterer", "dc_svc"],
+    "divide": ["clusterer", "dc_svc", "level_parts"],
     "additive": [
         "additive_svc", "classifier_base", "intersection_svc", "lr_svc", "online_base",
         "power_mean_svc",

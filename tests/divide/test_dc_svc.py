@@ -56,6 +56,8 @@ EARLY = {
     "gamma": 1.0,
     "C": 5.0,
 }
+#: DC-SVM Eq. 11.
+ALONE = {"background": 0, "overlap": 0.0, "n_nearest": 1}
 
 
 @pytest.mark.parametrize("intercept", [False, True])
@@ -91,7 +93,7 @@ def test_exact_multiclass_equals_kernel_svc(blobs, multi_class):
 def test_early_prediction_is_routing_by_hand(blobs, form, multi_class):
     X, y = blobs
     X = {"dense": X, "csr": sparse.csr_matrix(X), "float32": X.astype(np.float32)}[form]
-    model = DCSVC(**EARLY, multi_class=multi_class).fit(X[:600], y[:600])
+    model = DCSVC(**EARLY, **ALONE, multi_class=multi_class).fit(X[:600], y[:600])
     assert model.level_ == 2
     dense = X.toarray() if sparse.issparse(X) else X
     parts = model._parts
@@ -115,7 +117,7 @@ def test_early_prediction_is_routing_by_hand(blobs, form, multi_class):
 
 def test_early_model_of_a_cluster_is_the_svm_of_its_points(moons):
     X, y = moons
-    model = DCSVC(**EARLY, tol=1e-4, keep_levels=True).fit(X, y)
+    model = DCSVC(**EARLY, **ALONE, tol=1e-4, keep_levels=True).fit(X, y)
     clusters = model._model.find_clusters(
         model._model.prepare(X), widemargin.parallel.Workers(1, None)
     )
@@ -191,7 +193,7 @@ def test_support_vectors_are_collected_once_for_each_level(moons, keep_levels, m
 
     for module in (dc_svc, classifier_base):
         monkeypatch.setattr(module, "collect_support", count)
-    params = {**EARLY, "stop_level": 1, "keep_levels": keep_levels}
+    params = {**EARLY, **ALONE, "stop_level": 1, "keep_levels": keep_levels}
     model = DCSVC(**params).fit(*moons)
     assert len(n_calls) == (2 if keep_levels else 1)
     assert model._parts.vectors is model.support_vectors_
@@ -407,7 +409,7 @@ def test_out_of_time_says_which_level_was_kept(moons, monkeypatch, stop_level, a
 
 def test_out_of_time_says_that_the_lowest_level_is_not_finished(moons, tmp_path):
     with pytest.warns(ConvergenceWarning, match="level 2 of 16 clusters.* not finished"):
-        model = DCSVC(**EARLY, max_time=1e-9, tol=1e-9).fit(*moons)
+        model = DCSVC(**EARLY, **ALONE, max_time=1e-9, tol=1e-9).fit(*moons)
     assert not model.levels_[-1].is_complete
     widemargin.save(model, tmp_path / "m.wm")
     assert widemargin.load(tmp_path / "m.wm").levels_ == model.levels_
@@ -498,6 +500,11 @@ def test_levels_beyond_counting(moons):
         ({"sample_size": 0}, "sample_size"),
         ({"combine": "vote"}, "combine"),
         ({"partition": "plain"}, "partition"),
+        ({"background": -1}, "background"),
+        ({"background": "all"}, "background"),
+        ({"overlap": -0.5}, "overlap: must not be negative"),
+        ({"overlap": "much"}, "overlap"),
+        ({"n_nearest": 0}, "n_nearest"),
         ({"C": -1.0}, "C"),
         ({"verbose": "x"}, "verbose: must be an integer"),
         ({"callback": 3}, "callback: 3 cannot be called"),

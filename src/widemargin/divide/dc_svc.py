@@ -10,23 +10,22 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin.callbacks import LevelProgress
 from widemargin.deadline import time_left
-from widemargin.divide.cluster_models import ClusterParts, Committee, CommitteeModel, make_model
-from widemargin.divide.committee import calibrate
+from widemargin.divide.background import count_rows
+from widemargin.divide.cluster_models import make_model
+from widemargin.divide.level_parts import add_committee, describe_level
 from widemargin.divide.levels import solve_levels
 from widemargin.divide.probe import is_easy, may_skip_levels
 from widemargin.divide.records import MIN_POINTS, Level, Plan, count_levels
 from widemargin.exact.classifier_base import (
     STOP_REASONS,
     ExactKernelClassifier,
-    SupportSet,
     collect_support,
 )
-from widemargin.exact.solution import FloatArray, Limits
-from widemargin.kernels import Index, Kernel, Precomputed
-from widemargin.parallel import open_workers
+from widemargin.exact.solution import Limits
+from widemargin.kernels import Kernel
 from widemargin.problem import Problem, Subproblem
 from widemargin.progress import show_levels
-from widemargin.validation import check_choice, check_integer, draw_seed
+from widemargin.validation import check_choice, check_integer, check_number, draw_seed
 
 
 class DCSVC(ExactKernelClassifier):
@@ -77,6 +76,18 @@ class DCSVC(ExactKernelClassifier):
     combine : {"early", "naive", "bcm"}, default="early"
         How the clusters of a level above 0 predict: the cluster of the query alone, the sum of all
         clusters, or the sum of their calibrated log-odds (Bayesian committee machine).
+    background : int or "auto", default="auto"
+        Number of rows of a random sample that a fit which stops early solves first. The models of the
+        clusters then change this global model, which knows more than a cluster about points far from
+        its centre, and early prediction adds the two. "auto" stands for a quarter of the rows, at most
+        5,000. 0 is early prediction as in the paper.
+    overlap : float, default=0.5
+        Points of other clusters on which each cluster of a fit that stops early also trains, as a
+        share of its own points. These are the points that are nearest to it. 0 for none, as in the
+        paper.
+    n_nearest : int, default=4
+        Number of clusters that predict a query together in early prediction, with weights that fall
+        smoothly with the distance. 1 for the nearest one alone, as in the paper.
     keep_levels : bool, default=False
         Whether to keep the models of all levels for `staged_predict` and `staged_decision_function`.
     n_jobs : int or None, default=None
@@ -151,6 +162,9 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         adaptive: bool = True,
         refine: bool = True,
         combine: str = "early",
+        background: int | str = "auto",
+        overlap: float = 0.5,
+        n_nearest: int = 4,
         keep_levels: bool = False,
         n_jobs: int | None = None,
         random_state: Any = 0,
@@ -179,6 +193,9 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         self.adaptive = adaptive
         self.refine = refine
         self.combine = combine
+        self.background = background
+        self.overlap = overlap
+        self.n_nearest = n_nearest
         self.keep_levels = keep_levels
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -238,6 +255,14 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         check_integer("sample_size", self.sample_size, low=1)
         check_choice("partition", self.partition, ("merged", "kmeans"))
         check_choice("combine", self.combine, ("early", "naive", "bcm"))
+        if self.background != "auto":
+            check_integer("background", self.background, low=0)
+        check_number("overlap", self.overlap)
+        if self.overlap < 0:
+            raise ValueError(
+                f"overlap: must not be negative, got {self.overlap!r}; 0 is no overlap"
+            )
+        check_integer("n_nearest", self.n_nearest, low=1)
         if self.stop_level > self.n_levels:
             raise ValueError(
                 f"stop_level: {self.stop_level} is below the lowest level, n_levels="
@@ -270,7 +295,8 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
             )
         last = levels[-1]
         results, intercepts = last.results, last.intercepts
-        stop_reason = max((r.stop_reason for r in results), key=STOP_REASONS.index)
+        before = [] if last.background is None else last.background.results
+        stop_reason = max((r.stop_reason for r in [*before, *results]), key=STOP_REASONS.index)
         if last.record.level > self.stop_level:
             stop_reason = "max_time"
         if last.partition is None:
@@ -280,7 +306,8 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
                 for task, result in zip(tasks, results, strict=True)
             ]
             intercepts = np.array([[result.intercept for result in results]])
-        n_iter = np.sum([[r.n_iter for r in level.results] for level in levels], axis=0)
+        solved = [level.results for level in levels] + ([before] if before else [])
+        n_iter = np.sum([[r.n_iter for r in each] for each in solved], axis=0)
         results = [
             replace(result, n_iter=int(n), stop_reason=stop_reason)
             for result, n in zip(results, n_iter, strict=True)
@@ -293,6 +320,7 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         min_points = MIN_POINTS if self.skip_levels else 1
         counted = count_levels(n, self.n_clusters, self.n_levels, min_points)
         n_levels = 0 if whole_at_once else max(counted, self.stop_level)
+        is_early = self.stop_level > 0 and self.combine == "early"
         return Plan(
             n_clusters=self.n_clusters,
             n_levels=n_levels,
@@ -304,6 +332,8 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
             n_jobs=self.n_jobs,
             seed=draw_seed(self.random_state),
             is_plain=self.partition == "kmeans",
+            background=count_rows(self.background, n) if is_early else 0,
+            overlap=float(self.overlap) if is_early else 0.0,
         )
 
     def _listener(
@@ -331,18 +361,21 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         supports = [collect_support(problem, kernel, subproblems, lv.results) for lv in kept]
         self._keep_results(problem, kernel, subproblems, levels[-1].results, supports[-1])
         parts = [
-            describe_level(problem, kernel, level, support)
+            describe_level(problem, kernel, subproblems, level, support)
             for level, support in zip(kept, supports, strict=True)
         ]
         if self.combine == "bcm":
-            parts = [self._add_committee(problem, subproblems, part) for part in parts]
+            seed = draw_seed(self.random_state)
+            parts = [add_committee(problem, subproblems, p, self.n_jobs, seed) for p in parts]
         self.levels_ = [level.record for level in levels]
         self.level_ = self.levels_[-1].level
         self._parts = parts[-1]
-        self.support_clusters_ = self._parts.clusters
+        self.support_clusters_ = self._parts.clusters[: len(self.support_)]
         self.cluster_intercepts_ = self._parts.intercept
         self._stages = (
-            [make_model(part, self.combine) for part in parts] if self.keep_levels else None
+            [make_model(part, self.combine, self.n_nearest) for part in parts]
+            if self.keep_levels
+            else None
         )
 
     def _advise_late(self) -> str:
@@ -360,46 +393,4 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
 
     def restore_model(self) -> None:
         """Make the model that predicts from the fitted attributes."""
-        self._model = make_model(self._parts, self.combine)
-
-    def _add_committee(
-        self, problem: Problem, subproblems: list[Subproblem], parts: ClusterParts
-    ) -> ClusterParts:
-        """Add the calibrated committee to the parts of a level that has clusters."""
-        if parts.partition is None:
-            return parts
-        # The precomputed matrix in `problem` has no columns for rows of weight zero.
-        model = CommitteeModel(replace(parts, columns=np.searchsorted(problem.kept, parts.columns)))
-        with open_workers(self.n_jobs) as workers:
-
-            def decide(rows: Index) -> FloatArray:
-                queries = model.prepare(problem.X[rows])
-                return model.decide_clusters(queries, np.arange(len(rows)), workers)
-
-            slope, prior = calibrate(subproblems, decide, draw_seed(self.random_state))
-        return replace(parts, committee=Committee(slope, prior))
-
-
-def describe_level(
-    problem: Problem, kernel: Kernel, level: Level, support: SupportSet
-) -> ClusterParts:
-    """Collect the arrays from which the models of a level are made."""
-    partition, samples = level.partition, None
-    if partition is not None and isinstance(kernel, Precomputed):
-        partition = partition.renumber(problem.kept)
-    elif partition is not None:
-        sampled, position = np.unique(partition.all_samples()), np.zeros(len(problem.kept), int)
-        position[sampled] = np.arange(len(sampled))
-        partition, samples = partition.renumber(position), problem.X[sampled]
-    return ClusterParts(
-        kernel=kernel,
-        vectors=support.vectors,
-        columns=problem.kept[support.rows],
-        clusters=level.clusters[support.rows],
-        coef=support.coef,
-        intercept=level.intercepts,
-        mean_intercept=np.array([result.intercept for result in level.results]),
-        partition=partition,
-        samples=samples,
-        committee=None,
-    )
+        self._model = make_model(self._parts, self.combine, self.n_nearest)

@@ -32,7 +32,8 @@ y_i alpha_i         ``coef`` of a `Result`        (points of the binary problem,
 
 The functions differ from the paper in this: several binary problems share the clusters of a level;
 a time limit ends the levels early; kernel k-means makes clusters of similar sizes
-(`widemargin.divide.kernel_kmeans`).
+(`widemargin.divide.kernel_kmeans`); the clusters of a fit that stops early change the solution of a
+random sample (`widemargin.divide.background`) and may overlap (`widemargin.divide.overlap`).
 """
 
 from collections.abc import Iterator
@@ -44,9 +45,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin.deadline import is_late, start_deadline
-from widemargin.divide.executors import Job, count_local_threads, limit_time, run_jobs
+from widemargin.divide.background import Background, decide_all
+from widemargin.divide.executors import Job, count_local_threads, limit_time, run_jobs, solve_job
 from widemargin.divide.kernel_kmeans import Sampling, divide_points
 from widemargin.divide.level_reports import LevelReporter, Listener
+from widemargin.divide.overlap import (
+    N_RANKS,
+    Copies,
+    add_copies,
+    choose_copies,
+    collect_copies,
+    join_copies,
+)
 from widemargin.divide.partition import Partition, split_by_group
 from widemargin.divide.records import Level, LevelRecord, Plan, find_support
 from widemargin.exact.several_problems import Task, solve_tasks
@@ -92,6 +102,12 @@ def solve_levels(
     """
     fit = _Fit(kernel, points, plan, limits, start_deadline(limits.max_time), Buffers())
     began, rng = perf_counter(), np.random.default_rng(plan.seed)
+    background = fit.solve_background(tasks) if plan.background else None
+    if background is not None:
+        tasks = [
+            replace(task, linear=decisions - task.y)
+            for task, decisions in zip(tasks, background.decisions, strict=True)
+        ]
     candidates = np.arange(len(points))  # Line 4: the first level samples from all points.
     for number in range(plan.n_levels, max(plan.stop_level, 1) - 1, -1):  # Line 1.
         division = fit.divide(number, candidates, rng)  # Lines 2, 8 and 9.
@@ -99,7 +115,7 @@ def solve_levels(
         level = fit.solve_clusters(tasks, division, report)  # Lines 10 to 12.
         if level is None:
             return
-        yield level
+        yield replace(level, background=background)
         if is_late(fit.deadline):
             return
         # An incomplete level is useless from now on, because the last one was complete.
@@ -119,11 +135,15 @@ def solve_levels(
 
 @dataclass(frozen=True)
 class _Division:
-    """Clusters of a level, and the seconds it took to find them."""
+    """Clusters of a level, and the seconds it took to find them.
+
+    ``copies`` are the points of other clusters on which each cluster also trains, None for none.
+    """
 
     partition: Partition
     clusters: NDArray[np.int32]
     seconds: float
+    copies: list[Index] | None
 
     @property
     def sizes(self) -> Index:
@@ -154,7 +174,36 @@ class _Fit:
             partition, clusters = divide_points(
                 self.kernel, self.points, n_clusters, sampling, workers
             )
-        return _Division(partition, clusters, perf_counter() - start)
+            copies = None
+            if self.plan.overlap and number == self.plan.stop_level:
+                narrowed = self.kernel.narrow(self.points)
+                everyone = np.arange(len(self.points))
+                nearest, distances = partition.rank(
+                    self.kernel, narrowed, everyone, narrowed, N_RANKS, workers
+                )
+                copies = choose_copies(clusters, nearest, distances, self.plan.overlap)
+        return _Division(partition, clusters, perf_counter() - start, copies)
+
+    def solve_background(self, tasks: list[Task]) -> Background:
+        """Solve a random sample, and compute its decision values at all points."""
+        rng = np.random.default_rng(self.plan.seed)
+        n_points, n_threads = len(self.points), count_local_threads(self.plan.n_jobs)
+        rows = np.sort(rng.permutation(n_points)[: self.plan.background])
+        is_drawn = np.zeros(n_points, bool)
+        is_drawn[rows] = True
+        places = [np.flatnonzero(is_drawn[task.index]) for task in tasks]
+        # A start is that of the clusters, which change the background.
+        cold = [replace(task, start=None) for task in tasks]
+        job = self._make_job(cold, rows, places)
+        solved = solve_job(job, self.limits.cache_bytes, n_threads, self.buffers)
+        results = []
+        for task, at, result in zip(tasks, places, solved, strict=True):
+            coef = np.zeros(len(task.y))
+            coef[at] = result.coef
+            results.append(replace(result, coef=coef))
+        with open_workers(n_threads) as workers:
+            decisions = decide_all(self.kernel, self.points, tasks, results, workers)
+        return Background(results, decisions)
 
     def solve_clusters(
         self, tasks: list[Task], division: _Division, report: LevelReporter
@@ -166,18 +215,22 @@ class _Fit:
         start, sizes = perf_counter(), division.sizes
         members = split_by_group(division.clusters, len(sizes))
         places = [split_by_group(division.clusters[task.index], len(sizes)) for task in tasks]
+        copies = division.copies
+        if copies is not None:
+            places = add_copies(tasks, places, copies, len(self.points))
+            members = [np.union1d(own, more) for own, more in zip(members, copies, strict=True)]
         # The largest cluster goes first: threads finish together, and buffers do not grow.
-        order = [int(c) for c in np.argsort(-sizes, kind="stable")]
+        work = np.array([len(rows) for rows in members])
+        order = [int(c) for c in np.argsort(-work, kind="stable")]
         jobs = (partial(self._make_job, tasks, members[c], [at[c] for at in places]) for c in order)
-        solving = run_jobs(jobs, sizes, self.plan.n_jobs, self.limits.cache_bytes, self.buffers)
+        solving = run_jobs(jobs, work, self.plan.n_jobs, self.limits.cache_bytes, self.buffers)
         coefs = [np.zeros(len(task.y)) for task in tasks]
-        is_support = np.zeros(len(self.points), bool)
-        n_support, solved = 0, dict[int, list[Result]]()
+        n_support, solved, copied = 0, dict[int, list[Result]](), dict[int, Copies]()
         for c, results in zip(order, solving, strict=True):
-            for task, coef, at, result in zip(tasks, coefs, places, results, strict=True):
-                coef[at[c]] = result.coef
-                is_support[task.index[at[c][result.coef != 0]]] = True
-            n_support += int(np.count_nonzero(is_support[members[c]]))
+            at = [mine[c] for mine in places]
+            if copies is not None:
+                copied[c] = collect_copies(c, copies[c], tasks, at, results)
+            n_support += _glue(c, division.clusters, tasks, at, results, coefs)
             solved[c] = results
             if self.limits.all_or_nothing and not _in_time(results):
                 return None
@@ -188,7 +241,10 @@ class _Fit:
         ]
         record = _summarise(report, results, n_support, division.seconds, perf_counter() - start)
         intercepts = np.array([[r.intercept for r in results] for results in by_cluster])
-        return Level(record, division.partition, division.clusters, results, intercepts)
+        joined = join_copies([copied[c] for c in sorted(copied)]) if copied else None
+        return Level(
+            record, division.partition, division.clusters, results, intercepts, copies=joined
+        )
 
     def solve_whole(self, tasks: list[Task], report: LevelReporter) -> Level | None:
         """Solve the whole problem (Algorithm 1, lines 14 and 15).
@@ -225,6 +281,7 @@ class _Fit:
                 task.y[at],
                 task.upper[at],
                 None if task.start is None else task.start[at],
+                linear=None if task.linear is None else task.linear[at],
             )
             for task, at in zip(tasks, places, strict=True)
         ]
@@ -236,6 +293,28 @@ class _Fit:
 
 def _in_time(results: list[Result]) -> bool:
     return all(result.stop_reason != "max_time" for result in results)
+
+
+def _glue(
+    c: int,
+    clusters: NDArray[np.int32],
+    tasks: list[Task],
+    places: list[Index],
+    results: list[Result],
+    coefs: list[FloatArray],
+) -> int:
+    """Copy the solution of cluster c to the coefficients of all points.
+
+    Returns the number of its points that are a support vector of at least one binary problem.
+    """
+    support = []
+    for task, coef, at, result in zip(tasks, coefs, places, results, strict=True):
+        # The cluster may also hold copies of points of other clusters.
+        is_own = clusters[task.index[at]] == c
+        own = at[is_own]
+        coef[own] = result.coef[is_own]
+        support.append(task.index[own[coef[own] != 0]])
+    return len(np.unique(np.concatenate(support)))
 
 
 def _concatenate(coef: FloatArray, results: list[Result], sizes: Index) -> Result:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from widemargin.divide.background import Background
+from widemargin.divide.overlap import Copies
 from widemargin.divide.partition import Partition
 from widemargin.exact.several_problems import Task
 from widemargin.exact.solution import FloatArray, Result
@@ -40,6 +42,11 @@ class Plan:
         Seed of the samples.
     is_plain : bool
         Whether clusters are those of plain two-step kernel k-means; see `Sampling`.
+    background : int
+        Number of points in the sample of the background; 0 for no background.
+    overlap : float
+        Points of other clusters on which each cluster of the last level also trains, as a share of
+        its own.
     """
 
     n_clusters: int
@@ -52,6 +59,8 @@ class Plan:
     n_jobs: int | None
     seed: int
     is_plain: bool = False
+    background: int = 0
+    overlap: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -104,6 +113,10 @@ class Level:
         the mean over the clusters, weighted by their numbers of points.
     intercepts : ndarray of shape (n_clusters, n_problems)
         Intercepts of each cluster.
+    background : Background or None
+        What ``results`` change, if there is a background.
+    copies : Copies or None
+        Dual variables of points in clusters that are not their own, if clusters overlap.
     """
 
     record: LevelRecord
@@ -111,6 +124,8 @@ class Level:
     clusters: NDArray[np.int32]
     results: list[Result]
     intercepts: FloatArray
+    background: Background | None = None
+    copies: Copies | None = None
 
 
 def count_levels(
