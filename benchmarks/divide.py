@@ -24,11 +24,12 @@ from benchmarks.records import BenchmarkData
 from benchmarks.settings import CACHE_MEGABYTES, THREADS, TOL
 from benchmarks.worker import touch_memory
 from widemargin import DCSVC, KernelSVC
+from widemargin.budget import Budget
 from widemargin.divide import kernel_kmeans as partition
 from widemargin.divide.cluster_models import EarlyModel
 from widemargin.exact import descent_state as box_qp
-from widemargin.exact.several_problems import Task, solve_tasks
-from widemargin.exact.solution import Limits
+from widemargin.exact.dual_problem import classification_dual
+from widemargin.exact.several_problems import solve_problems
 from widemargin.kernels import RBF, Kernel
 from widemargin.parallel import open_workers
 
@@ -424,18 +425,19 @@ def glue(
     kernel: Kernel, data: BenchmarkData, groups: NDArray[np.int32], C: float
 ) -> NDArray[np.float64]:
     """Solve every group by itself and put the dual variables together."""
-    tasks = [
-        Task(rows, data.y_train[rows].astype(float), np.full(len(rows), C))
+    duals = [
+        classification_dual(
+            rows, data.y_train[rows].astype(float), np.full(len(rows), C), intercept=False
+        )
         for rows in (np.flatnonzero(groups == c) for c in np.unique(groups))
     ]
     coef = np.zeros(len(data.y_train))
     with open_workers(THREADS) as workers:
-        results = solve_tasks(
-            kernel, kernel.prepare(data.X_train), tasks, workers, intercept=False,
-            limits=Limits(tol=TOL),
-        )  # fmt: skip
-    for task, result in zip(tasks, results, strict=True):
-        coef[task.index] = result.coef
+        solutions = solve_problems(
+            kernel, kernel.prepare(data.X_train), duals, workers, budget=Budget(tol=TOL)
+        )
+    for dual, found in zip(duals, solutions, strict=True):
+        coef[dual.index] = found.coef
     return coef
 
 

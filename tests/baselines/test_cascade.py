@@ -4,6 +4,7 @@ import io
 import pickle
 import sys
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ from widemargin.baselines import cascade_layers as cascade_module
 from widemargin.baselines.cascade import CascadeSVC
 from widemargin.baselines.cascade_layers import Cascade, count_layers, split_rows
 from widemargin.exact import descent_state as box_qp
-from widemargin.exact.several_problems import Task
+from widemargin.exact.dual_problem import classification_dual
 
 
 def laplacian(A, B):
@@ -184,16 +185,17 @@ def test_undivided_problem_is_solved_exactly():
 def test_standstill_without_vectors_on_the_margin_is_overcome():
     """All support vectors at their bounds, violators in different parts: a pair is fed back."""
     y = np.repeat([-1.0, 1.0], 4)
-    cascade = Cascade(Task(np.arange(8), y, np.ones(8)), 0, True, np.random.default_rng(0))
+    dual = classification_dual(np.arange(8), y, np.ones(8), intercept=True)
+    cascade = Cascade(dual, 0, np.random.default_rng(0))
     cascade.n_rounds = 1
     coef = np.array([-1.0, 0, 0, 0, 1.0, 0, 0, 0])
     gradient = np.array([0.0, 5.0, 1.0, 1.0, 0.0, -1.0, -6.0, -1.0])
-    cascade.result = type(cascade.result)(coef, gradient, 0.0, -1.0, 1.0, 11.0, 0, "max_iter")
+    cascade.solution = replace(cascade.solution, coef=coef, gradient=gradient)
     cascade.parts = [np.array([0, 1, 4, 5]), np.array([2, 3, 6, 7])]
     cascade.start_round()
     # Row 6 would rise most; rows 1 to 3, negative and at zero, may fall, and 1 would most.
-    for task in cascade.make_tasks():
-        assert {0, 1, 4, 6} <= set(task.index)
+    for part in cascade.make_duals():
+        assert {0, 1, 4, 6} <= set(part.index)
 
 
 def test_fit_overcomes_a_standstill(monkeypatch):
@@ -298,13 +300,13 @@ def test_progress_line_is_closed_after_an_interrupt(monkeypatch):
         def isatty(self):
             return True
 
-    solve = cascade_module.solve_tasks
+    solve = cascade_module.solve_problems
 
     def press_control_c(*args, **kwargs):
         solve(*args, **kwargs)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cascade_module, "solve_tasks", press_control_c)
+    monkeypatch.setattr(cascade_module, "solve_problems", press_control_c)
     monkeypatch.setattr(sys, "stderr", Terminal())
     with pytest.raises(KeyboardInterrupt):
         CascadeSVC(verbose=1).fit(*make_data(60))

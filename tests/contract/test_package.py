@@ -19,6 +19,7 @@ LAYERS = [
         "parallel",
         "memory",
         "deadline",
+        "budget",
         "transaction",
         "callbacks",
         "files.atomic_output",

@@ -203,9 +203,9 @@ def test_support_vectors_are_collected_once_for_each_level(moons, keep_levels, m
 def test_the_end_of_a_fit_has_the_time_that_the_levels_left(moons, monkeypatch):
     polish, given = DCSVC._polish, []
 
-    def note(self, kernel, X, points, task, result, limits):
-        given.append(limits.max_time)
-        return polish(self, kernel, X, points, task, result, limits)
+    def note(self, kernel, X, points, dual, found, budget):
+        given.append(deadline.time_left(budget.deadline))
+        return polish(self, kernel, X, points, dual, found, budget)
 
     def skip_ten_minutes(state):
         if state.level == 0:

@@ -14,13 +14,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from tests.reference import kernels as formulas
 from tests.reference import svm_dual as reference
 from widemargin import deadline, parallel
+from widemargin.budget import Budget
 from widemargin.divide import executors as clusters
 from widemargin.divide import levels as divide
 from widemargin.divide.levels import solve_levels
 from widemargin.divide.probe import PROBED_POINTS, is_easy, may_skip_levels, share_support
 from widemargin.divide.records import Plan, count_levels, find_support
-from widemargin.exact.several_problems import Task
-from widemargin.exact.solution import Limits
+from widemargin.exact.dual_problem import classification_dual
+from widemargin.exact.several_problems import solve_problems
 from widemargin.kernels import RBF, Poly
 from widemargin.memory import Buffers
 
@@ -42,14 +43,22 @@ def draw(n=300, seed=0, d=3):
     return X, y
 
 
-def levels_of(X, y, kernel, *, C=2.0, intercept=False, plan=PLAN, tol=1e-5, callback=None, **more):
-    task = Task(np.arange(len(y)), y, np.full(len(y), C))
+def levels_of(
+    X, y, kernel, *, C=2.0, intercept=False, plan=PLAN, tol=1e-5, callback=None, max_time=None
+):
+    dual = make_dual(y, C, intercept)
+    budget = Budget(tol=tol, deadline=deadline.start_deadline(max_time))
     return list(
         solve_levels(
-            kernel, kernel.prepare(X), [task], replace(plan, fit_intercept=intercept),
-            limits=Limits(tol=tol, **more), callback=callback,
+            kernel, kernel.prepare(X), [dual], replace(plan, fit_intercept=intercept),
+            budget=budget, callback=callback,
         )
     )  # fmt: skip
+
+
+def make_dual(y, C=1.0, intercept=False, index=None):
+    index = np.arange(len(y)) if index is None else index
+    return classification_dual(index, y, np.full(len(y), C), intercept=intercept)
 
 
 def with_plan(**changes):
@@ -62,7 +71,7 @@ def test_the_last_level_is_the_optimum(name, intercept):
     X, y = draw()
     *_, last = levels_of(X, y, KERNELS[name], intercept=intercept)
     K, upper = FORMULAS[name](X), np.full(len(y), 2.0)
-    (result,) = last.results
+    (result,) = last.solutions
     assert last.record.level == 0
     assert last.partition is None
     assert reference.violation(K, y, upper, result.coef, intercept) < 1e-3
@@ -78,7 +87,7 @@ def test_a_level_is_the_optimum_for_the_kernel_without_values_between_clusters(n
     for level in levels_of(X, y, KERNELS[name])[:-1]:
         same = level.clusters[:, None] == level.clusters[None, :]
         K = np.where(same, FORMULAS[name](X), 0.0)
-        (result,) = level.results
+        (result,) = level.solutions
         assert reference.violation(K, y, upper, result.coef, False) < 1e-3
         assert_allclose(result.objective, reference.objective(K, y, result.coef), rtol=1e-5)
         assert_allclose(level.record.objective, result.objective)
@@ -92,10 +101,10 @@ def test_distance_to_the_optimum_is_bounded_by_the_kernel_between_clusters(name,
     C = 2.0
     K = FORMULAS[name](X)
     levels = levels_of(X, y, KERNELS[name], C=C)
-    best = reference.objective(K, y, levels[-1].results[0].coef)
-    is_support = levels[-1].results[0].coef != 0
+    best = reference.objective(K, y, levels[-1].solutions[0].coef)
+    is_support = levels[-1].solutions[0].coef != 0
     for level in levels[:-1]:
-        coef = level.results[0].coef
+        coef = level.solutions[0].coef
         apart = level.clusters[:, None] != level.clusters[None, :]
         distance = reference.objective(K, y, coef) - best
         assert distance >= -1e-6 * abs(best)
@@ -125,7 +134,7 @@ def test_solutions_are_near_and_points_are_screened_out(gap, gamma, n_screened):
     glued, best = levels_of(X, y, kernel, C=C, plan=plan, tol=1e-7)
     apart = glued.clusters[:, None] != glued.clusters[None, :]
     between, smallest = np.abs(K[apart]).sum(), np.linalg.eigvalsh(K)[0]
-    (of_clusters,), (optimum,) = glued.results, best.results
+    (of_clusters,), (optimum,) = glued.solutions, best.solutions
     distance = np.square(optimum.coef - of_clusters.coef).sum()
     assert 0.0 < distance <= C**2 * between / smallest
     # The derivative of the objective with the kernel that is zero between clusters.
@@ -144,7 +153,7 @@ def test_levels_and_records():
     for level in levels:
         record = level.record
         assert record.largest_cluster == np.bincount(level.clusters).max()
-        assert record.n_support == np.count_nonzero(level.results[0].coef)
+        assert record.n_support == np.count_nonzero(level.solutions[0].coef)
         assert record.solving_seconds > 0
         assert level.intercepts.shape == (record.n_clusters, 1)
         assert record.is_complete
@@ -154,7 +163,7 @@ def test_levels_and_records():
 def test_adaptive_clustering_samples_support_vectors():
     X, y = draw(600)
     levels = levels_of(X, y, RBF(1.0), plan=with_plan(sample_size=40))
-    support = np.flatnonzero(levels[0].results[0].coef)
+    support = np.flatnonzero(levels[0].solutions[0].coef)
     assert set(levels[1].partition.all_samples()) <= set(support)
     blind = levels_of(X, y, RBF(1.0), plan=with_plan(sample_size=40, adaptive=False))
     assert not set(blind[1].partition.all_samples()) <= set(support)
@@ -165,9 +174,9 @@ def test_each_level_starts_from_the_one_below(refine):
     X, y = draw(1500)
     plan = with_plan(n_clusters=1, refine=refine)
     lowest, *others = levels_of(X, y, RBF(1.0), plan=plan, tol=1e-3)
-    assert lowest.results[0].n_iter > 500
+    assert lowest.solutions[0].n_iter > 500
     for level in others:
-        assert level.results[0].n_iter == 0
+        assert level.solutions[0].n_iter == 0
 
 
 @pytest.mark.parametrize("stop_level", [1, 2])
@@ -186,32 +195,32 @@ def test_clusters_of_one_class(intercept):
     levels = levels_of(X, y, kernel, intercept=intercept, plan=with_plan(n_clusters=2, n_levels=1))
     assert levels[0].record.n_clusters == 2
     if intercept:
-        assert not levels[0].results[0].coef.any()
+        assert not levels[0].solutions[0].coef.any()
         assert sorted(levels[0].intercepts.ravel()) == [-1.0, 1.0]
     else:
         K = np.kron(np.eye(2), np.ones((60, 60))) * formulas.rbf(X, gamma=0.1)
-        coef = levels[0].results[0].coef
+        coef = levels[0].solutions[0].coef
         assert reference.violation(K, y, np.full(120, 2.0), coef, False) < 1e-3
-    assert levels[-1].results[0].stop_reason == "converged"
+    assert levels[-1].solutions[0].stop_reason == "converged"
 
 
 def test_multiclass_tasks_share_partitions_and_miss_classes():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(90, 2)) + np.repeat([[0, 0], [30, 0], [0, 30]], 30, axis=0)
     pairs = [(0, 1), (0, 2), (1, 2)]
-    tasks = []
+    duals = []
     for a, b in pairs:
         index = np.r_[30 * a : 30 * a + 30, 30 * b : 30 * b + 30]
-        tasks.append(Task(index, np.repeat([-1.0, 1.0], 30), np.full(60, 1.0)))
+        duals.append(make_dual(np.repeat([-1.0, 1.0], 30), index=index))
     kernel = RBF(0.1)
     plan = with_plan(n_levels=1, stop_level=1)
-    (level,) = solve_levels(kernel, kernel.prepare(X), tasks, plan, limits=Limits(tol=1e-4))
-    assert len(level.results) == 3
-    for task, result in zip(tasks, level.results, strict=True):
-        K = formulas.rbf(X[task.index], gamma=0.1)
-        c = level.clusters[task.index]
+    (level,) = solve_levels(kernel, kernel.prepare(X), duals, plan, budget=Budget(tol=1e-4))
+    assert len(level.solutions) == 3
+    for dual, found in zip(duals, level.solutions, strict=True):
+        K = formulas.rbf(X[dual.index], gamma=0.1)
+        c = level.clusters[dual.index]
         K = np.where(c[:, None] == c[None, :], K, 0.0)
-        assert reference.violation(K, task.y, task.upper, result.coef, False) < 2e-3
+        assert reference.violation(K, dual.labels, np.ones(60), found.coef, False) < 2e-3
 
 
 def test_out_of_time():
@@ -219,7 +228,7 @@ def test_out_of_time():
     levels = levels_of(X, y, RBF(1.0), max_time=1e-9)
     assert len(levels) == 1
     assert not levels[0].record.is_complete
-    assert levels[0].results[0].stop_reason == "max_time"
+    assert levels[0].solutions[0].stop_reason == "max_time"
 
 
 def shift(clock, seconds):
@@ -228,14 +237,14 @@ def shift(clock, seconds):
 
 def note_seconds(monkeypatch):
     """Return a list that gets the seconds that each call of the solver may take."""
-    given, solve_tasks = [], divide.solve_tasks
+    given, solve = [], divide.solve_problems
 
-    def note(*args, limits, **options):
-        given.append(limits.max_time)
-        return solve_tasks(*args, limits=limits, **options)
+    def note(*args, budget, **options):
+        given.append(deadline.time_left(budget.deadline))
+        return solve(*args, budget=budget, **options)
 
-    monkeypatch.setattr(divide, "solve_tasks", note)
-    monkeypatch.setattr(clusters, "solve_tasks", note)
+    monkeypatch.setattr(divide, "solve_problems", note)
+    monkeypatch.setattr(clusters, "solve_problems", note)
     return given
 
 
@@ -298,11 +307,8 @@ def test_jobs_on_another_machine_have_the_seconds_left(max_time, most_running, m
         client=other, submit_kwargs={}, retrieval_context=nullcontext, wait_for_workers_timeout=0
     )
     X, y = draw()
-    task, kernel = Task(np.arange(len(y)), y, np.ones(len(y))), RBF(1.0)
-    job = clusters.Job(
-        kernel, kernel.prepare(X), [task], False, Limits(max_time=max_time),
-        deadline.start_deadline(max_time), 0,
-    )  # fmt: skip
+    budget, kernel = Budget(deadline=deadline.start_deadline(max_time)), RBF(1.0)
+    job = clusters.Job(kernel, kernel.prepare(X), [make_dual(y)], budget, 0)
     answers = list(clusters._run_on_dask(iter([lambda: job] * 8), backend, 2, 10**8))
     assert len(answers) == len(given) == 8
     assert all(g is None if max_time is None else 900.0 < g <= max_time for g in given)
@@ -312,10 +318,11 @@ def test_jobs_on_another_machine_have_the_seconds_left(max_time, most_running, m
 
 @pytest.mark.parametrize("level", [0, 1])
 def test_a_level_that_is_not_finished_in_time_is_left_out(level, monkeypatch):
-    def limit(limits, deadline):
-        return replace(limits, max_time=0.0 if limits.all_or_nothing else None)
+    def solve(*args, budget, **options):
+        late = replace(budget, deadline=0.0 if budget.all_or_nothing else None)
+        return solve_problems(*args, budget=late, **options)
 
-    monkeypatch.setattr(divide if level == 0 else clusters, "limit_time", limit)
+    monkeypatch.setattr(divide if level == 0 else clusters, "solve_problems", solve)
     X, y = draw()
     levels = levels_of(X, y, RBF(1.0), max_time=1000.0, plan=with_plan(n_levels=level + 1))
     assert [level.record.level for level in levels] == [level + 1]
@@ -400,11 +407,11 @@ def test_the_largest_clusters_are_solved_first(monkeypatch):
 
 def test_callback_counts_points_of_several_problems_once():
     X, y = draw(300)
-    tasks = [Task(np.arange(300), sign * y, np.ones(300)) for sign in (1.0, -1.0)]
+    duals = [make_dual(sign * y) for sign in (1.0, -1.0)]
     kernel, heard = RBF(1.0), []
     levels = list(
         solve_levels(
-            kernel, kernel.prepare(X), tasks, PLAN, limits=Limits(), callback=heard.append
+            kernel, kernel.prepare(X), duals, PLAN, budget=Budget(), callback=heard.append
         )
     )  # fmt: skip
     for level in levels:
@@ -423,7 +430,7 @@ def test_answers_do_not_depend_on_the_number_of_jobs():
         )
         for a, b in zip(alone, several, strict=True):
             assert_array_equal(a.clusters, b.clusters)
-            assert_array_equal(a.results[0].coef, b.results[0].coef)
+            assert_array_equal(a.solutions[0].coef, b.solutions[0].coef)
 
 
 @pytest.mark.parametrize(("noise", "expected"), [(0.0, True), (3.0, False)])
@@ -431,8 +438,8 @@ def test_a_problem_is_easy_if_samples_have_few_support_vectors(noise, expected):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(3000, 3))
     y = np.where(X[:, 0] + noise * rng.normal(size=3000) > 0, 1.0, -1.0)
-    task, kernel = Task(np.arange(3000), y, np.ones(3000)), RBF(0.5)
-    assert is_easy(kernel, kernel.prepare(X), [task], PLAN, None) is expected
+    kernel = RBF(0.5)
+    assert is_easy(kernel, kernel.prepare(X), [make_dual(y)], PLAN, None) is expected
 
 
 def test_the_share_of_support_vectors_is_a_mean_over_problems():
@@ -466,6 +473,6 @@ def test_levels_have_clusters_of_fifty_points_on_average(n, n_clusters, n_levels
 
 
 def test_a_support_vector_of_any_problem_counts_once():
-    tasks = [Task(np.array(index), np.ones(3), np.ones(3)) for index in ([0, 2, 4], [2, 3, 4])]
+    duals = [make_dual(np.ones(3), index=np.array(index)) for index in ([0, 2, 4], [2, 3, 4])]
     coefs = [np.array([1.0, 0.0, -1.0]), np.array([0.0, 0.5, 0.5])]
-    assert_array_equal(find_support(tasks, coefs, 6), [0, 3, 4])
+    assert_array_equal(find_support(duals, coefs, 6), [0, 3, 4])

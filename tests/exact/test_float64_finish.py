@@ -9,8 +9,10 @@ from sklearn.svm import SVC
 
 from tests.reference import svm_dual
 from widemargin import DCSVC, KernelSVC
+from widemargin.budget import Budget
+from widemargin.exact.dual_problem import classification_dual
 from widemargin.exact.float64_finish import ExactMatrix, finish_in_float64
-from widemargin.exact.solution import Limits, optimum_of
+from widemargin.exact.solution import judge as judge_variables
 from widemargin.kernels import RBF, ExpChi2, Linear
 from widemargin.validation import _variance
 
@@ -201,19 +203,21 @@ class RecordedMatrix(ExactMatrix):
 @pytest.mark.parametrize(("limits", "most"), [({"cache_bytes": 32 * 50**2}, 50), ({}, 4000)])
 def test_variables_optimised_together_fit_into_memory(limits, most):
     X, y = load_breast_cancer(return_X_y=True)
-    sign, upper = 2.0 * y - 1.0, np.ones(len(y))
-    K = RecordedMatrix(Linear(), X, np.arange(len(y)))
-    start = optimum_of(np.zeros(len(y)), -sign, sign, upper, True)
-    finish_in_float64(K, sign, upper, start, intercept=True, limits=Limits(max_iter=2000, **limits))
+    everyone, sign = np.arange(len(y)), 2.0 * y - 1.0
+    K = RecordedMatrix(Linear(), X, everyone)
+    dual = classification_dual(everyone, sign, np.ones(len(y)), intercept=True)
+    start = judge_variables(dual, np.zeros(len(y)), -sign)
+    finish_in_float64(K, dual, start, Budget(max_iter=2000, **limits))
     assert 0 < max(K.sizes) <= most
 
 
 def test_no_time_for_the_finish_leaves_the_better_constant():
     X, y = load_breast_cancer(return_X_y=True)
-    sign, upper = 2.0 * y - 1.0, np.ones(len(y))
-    K = RecordedMatrix(Linear(), X, np.arange(len(y)))
-    start = optimum_of(np.zeros(len(y)), -sign, sign, upper, True)
-    found = finish_in_float64(K, sign, upper, start, intercept=True, limits=Limits(max_time=0.0))
+    everyone, sign = np.arange(len(y)), 2.0 * y - 1.0
+    K = RecordedMatrix(Linear(), X, everyone)
+    dual = classification_dual(everyone, sign, np.ones(len(y)), intercept=True)
+    start = judge_variables(dual, np.zeros(len(y)), -sign)
+    found = finish_in_float64(K, dual, start, Budget(deadline=0.0))
     assert found.stop_reason == "max_time"
     assert K.sizes == []
     assert found.intercept == 1.0

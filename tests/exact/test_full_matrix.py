@@ -7,10 +7,11 @@ from sklearn.svm import SVC
 
 from tests.reference import kernels as formulas
 from tests.reference import svm_dual
+from widemargin.budget import Budget
+from widemargin.exact.dual_problem import classification_dual
 from widemargin.exact.full_matrix import WHOLE_ROWS, fits_whole, solve_whole
 from widemargin.exact.kernel_matrix import CachedGram, Gram
 from widemargin.exact.sampled_descent import solve_box_qp
-from widemargin.exact.solution import Limits
 from widemargin.kernels import RBF, Kernel, Linear, Poly, Sigmoid
 from widemargin.kernels.summed import SummedKernel
 from widemargin.parallel import Workers, open_workers
@@ -27,10 +28,15 @@ def draw(n=300, seed=0):
 
 
 def solve(solver, X, y, upper, *, n_threads=1, kernel=KERNEL, make_gram=Gram, **options):
-    limits = Limits(**{"tol": 1e-4, **options.pop("limits", {})})
+    budget = Budget(**{"tol": 1e-4, **options.pop("budget", {})})
+    dual = make_dual(y, upper, options.pop("intercept"), options.pop("start", None))
     with open_workers(n_threads) as workers:
         gram = make_gram(kernel, kernel.prepare(X), workers)
-        return solver(gram, y, upper, limits=limits, **options)
+        return solver(gram, dual, budget, **options)
+
+
+def make_dual(y, upper, intercept, start=None):
+    return classification_dual(np.arange(len(y)), y, upper, intercept=intercept, start=start)
 
 
 @pytest.mark.parametrize("intercept", [True, False])
@@ -75,7 +81,7 @@ def test_threads_and_kept_rows_change_nothing():
 def test_rows_are_computed_when_a_move_needs_them(kernel, intercept, monkeypatch):
     X, y, upper = draw(333)
     gram = Gram(kernel, kernel.prepare(X), ALONE)
-    lazily = solve_whole(gram, y, upper, intercept=intercept, limits=Limits(tol=1e-4))
+    lazily = solve_whole(gram, make_dual(y, upper, intercept), Budget(tol=1e-4))
     known = gram.whole().is_known
     assert set(np.flatnonzero(lazily.coef)) <= set(np.flatnonzero(known))
     assert np.count_nonzero(known) < len(y)
@@ -87,16 +93,16 @@ def test_rows_are_computed_when_a_move_needs_them(kernel, intercept, monkeypatch
 
 def test_a_start_begins_with_the_rows_of_its_support_vectors():
     X, y, upper = draw()
-    found = solve(solve_whole, X, y, upper, intercept=False, limits={"tol": 1e-5})
+    found = solve(solve_whole, X, y, upper, intercept=False, budget={"tol": 1e-5})
     gram = Gram(KERNEL, KERNEL.prepare(X), ALONE)
-    solve_whole(gram, y, upper, intercept=False, limits=Limits(tol=1e-4), start=found.coef)
+    solve_whole(gram, make_dual(y, upper, False, found.coef), Budget(tol=1e-4))
     assert_array_equal(gram.whole().is_known, found.coef != 0)
 
 
 @pytest.mark.parametrize("intercept", [True, False])
 def test_start_at_the_optimum_needs_no_moves(intercept):
     X, y, upper = draw()
-    found = solve(solve_whole, X, y, upper, intercept=intercept, limits={"tol": 1e-5})
+    found = solve(solve_whole, X, y, upper, intercept=intercept, budget={"tol": 1e-5})
     again = solve(solve_whole, X, y, upper, intercept=intercept, start=found.coef)
     assert again.n_iter == 0
     assert again.stop_reason == "converged"
@@ -105,14 +111,14 @@ def test_start_at_the_optimum_needs_no_moves(intercept):
 def test_moves_are_limited():
     X, y, upper = draw()
     for max_iter in (0, 1, 10):
-        found = solve(solve_whole, X, y, upper, intercept=True, limits={"max_iter": max_iter})
+        found = solve(solve_whole, X, y, upper, intercept=True, budget={"max_iter": max_iter})
         assert found.n_iter == max_iter
         assert found.stop_reason == "max_iter"
 
 
 def test_a_few_moves_when_time_is_up():
     X, y, upper = draw()
-    found = solve(solve_whole, X, y, upper, intercept=True, limits={"max_time": 0.0, "tol": 1e-9})
+    found = solve(solve_whole, X, y, upper, intercept=True, budget={"deadline": 0.0, "tol": 1e-9})
     assert 0 < found.n_iter <= len(y)
     assert found.stop_reason == "max_time"
 
@@ -138,12 +144,12 @@ def test_points_at_their_bounds_rest_when_moves_become_many(intercept, monkeypat
 def test_a_tolerance_beyond_precision_ends(monkeypatch):
     monkeypatch.setattr("widemargin.exact.full_matrix.ROUND_ENTRIES", 10**6)
     X, y, upper = draw(100)
-    found = solve(solve_whole, X, y, 100.0 * upper, intercept=True, limits={"tol": 1e-18})
+    found = solve(solve_whole, X, y, 100.0 * upper, intercept=True, budget={"tol": 1e-18})
     assert found.stop_reason == "stalled"
     assert np.isfinite(found.objective)
 
 
 def test_what_fits():
-    assert fits_whole(WHOLE_ROWS, Limits())
-    assert not fits_whole(WHOLE_ROWS + 1, Limits())
-    assert not fits_whole(WHOLE_ROWS, Limits(cache_bytes=10**6))
+    assert fits_whole(WHOLE_ROWS, Budget())
+    assert not fits_whole(WHOLE_ROWS + 1, Budget())
+    assert not fits_whole(WHOLE_ROWS, Budget(cache_bytes=10**6))

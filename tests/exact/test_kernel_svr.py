@@ -139,7 +139,7 @@ def test_a_callback_hears_of_every_round_and_can_stop():
     heard = []
     KernelSVR(callback=heard.append).fit(X, y)
     assert heard
-    assert heard[-1].n_total == 6000
+    assert heard[-1].n_total == 3000
 
 
 def test_answers_do_not_depend_on_threads():

@@ -1,5 +1,6 @@
 """The exact solver against brute force, LIBSVM and the optimality conditions."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -10,12 +11,14 @@ from sklearn.svm import SVC
 
 from tests.reference import kernels as formulas
 from tests.reference import svm_dual
+from widemargin.budget import Budget
+from widemargin.deadline import start_deadline
 from widemargin.exact import descent_state as box_qp
 from widemargin.exact.active_set import solve_small
+from widemargin.exact.dual_problem import classification_dual
 from widemargin.exact.float64_finish import ExactMatrix, finish_in_float64
 from widemargin.exact.kernel_matrix import CachedGram, Gram
 from widemargin.exact.sampled_descent import solve_box_qp
-from widemargin.exact.solution import Limits
 from widemargin.kernels import RBF, CallableKernel, Linear, Poly, Precomputed
 from widemargin.parallel import Workers, open_workers
 
@@ -47,11 +50,15 @@ def refuse_to_hang(rounds=MAX_ROUNDS):
     return listen
 
 
-def solve(X, y, upper, kernel, *, intercept, start=None, seed=0, callback=None, **limits):
+def make_dual(y, upper, intercept, start=None):
+    upper = np.broadcast_to(np.asarray(upper, float), y.shape).copy()
+    return classification_dual(np.arange(len(y)), y, upper, intercept=intercept, start=start)
+
+
+def solve(X, y, upper, kernel, *, intercept, start=None, seed=0, callback=None, **budget):
     gram = Gram(kernel, kernel.prepare(X), ALONE)
     return solve_box_qp(
-        gram, y, np.broadcast_to(np.asarray(upper, float), y.shape).copy(),
-        intercept=intercept, limits=Limits(**limits), start=start, seed=seed,
+        gram, make_dual(y, upper, intercept, start), Budget(**budget), seed=seed,
         callback=callback or refuse_to_hang(),
     )  # fmt: skip
 
@@ -331,7 +338,7 @@ def test_rows_from_a_cache_give_the_same_answer(intercept):
     kernel = RBF(2.0)
     gram = CachedGram(kernel, kernel.prepare(X), ALONE, max_bytes=4 * 900 * 20)
     plain = solve(X, y, 1.0, kernel, intercept=intercept, tol=1e-4)
-    cached = solve_box_qp(gram, y, np.ones(900), intercept=intercept, limits=Limits(tol=1e-4))
+    cached = solve_box_qp(gram, make_dual(y, 1.0, intercept), Budget(tol=1e-4))
     assert_allclose(cached.objective, plain.objective, rtol=1e-6)
 
 
@@ -356,7 +363,7 @@ def test_stop_after_a_number_of_moves(max_iter, n, intercept):
 @pytest.mark.parametrize("n", [200, 2500])
 def test_stop_after_a_time(n, intercept):
     X, y = noisy_problem(n)
-    result = solve(X, y, 1.0, RBF(0.5), intercept=intercept, tol=1e-6, max_time=1e-9)
+    result = solve(X, y, 1.0, RBF(0.5), intercept=intercept, tol=1e-6, deadline=0.0)
     assert result.stop_reason == "max_time"
     assert_feasible(result, y, 1.0, intercept)
     expected = radial_matrix(n) @ result.coef - y
@@ -367,7 +374,9 @@ def test_stop_after_a_time(n, intercept):
 def test_limit_beyond_need_changes_nothing():
     X, y = noisy_problem(200)
     free = solve(X, y, 1.0, RBF(0.5), intercept=True)
-    limited = solve(X, y, 1.0, RBF(0.5), intercept=True, max_iter=10**6, max_time=1e4)
+    limited = solve(
+        X, y, 1.0, RBF(0.5), intercept=True, max_iter=10**6, deadline=start_deadline(1e4)
+    )
     assert limited.stop_reason == "converged"
     assert_array_equal(limited.coef, free.coef)
 
@@ -395,8 +404,8 @@ def test_exception_in_a_callback_abandons_the_solver(n_threads):
     kernel = RBF(0.5)
     with open_workers(n_threads) as workers, pytest.raises(InterruptedError, match="enough"):
         solve_box_qp(
-            Gram(kernel, kernel.prepare(X), workers), y, np.ones(1500), intercept=True,
-            limits=Limits(), callback=complain,
+            Gram(kernel, kernel.prepare(X), workers), make_dual(y, 1.0, True), Budget(),
+            callback=complain,
         )  # fmt: skip
     assert len(calls) == 1
 
@@ -437,7 +446,7 @@ def test_points_rest_near_the_end(intercept):
     gram = RowCountingGram(kernel, kernel.prepare(X), ALONE)
     members = []
     result = solve_box_qp(
-        gram, y, np.ones(1900), intercept=intercept, limits=Limits(tol=1e-4),
+        gram, make_dual(y, 1.0, intercept), Budget(tol=1e-4),
         callback=lambda progress: members.append(progress.n_working),
     )  # fmt: skip
     active = [rows + size for rows, size in zip(gram.visited, members, strict=False)]
@@ -613,7 +622,7 @@ def test_linear_kernel_beyond_the_precision_of_float32(seed, intercept):
     rough = solve(X, y, upper, Linear(), intercept=intercept, callback=callback)
     assert_feasible(rough, y, upper, intercept)
     exact = ExactMatrix(Linear(), X, np.arange(80))
-    result = finish_in_float64(exact, y, upper, rough, intercept=intercept, limits=Limits())
+    result = finish_in_float64(exact, make_dual(y, upper, intercept), rough, Budget())
     assert result.stop_reason == "converged"
     assert_feasible(result, y, upper, intercept)
     assert svm_dual.violation(K, y, upper, result.coef, intercept) <= 1.1e-3
@@ -657,7 +666,7 @@ def test_finish_reaches_machine_precision(C, tol, intercept):
     X, y = noisy_problem(40)
     K, upper = formulas.rbf(X, gamma=0.5), C * np.random.default_rng(1).uniform(0.2, 2.0, 40)
     result = solve(X, y, upper, RBF(0.5), intercept=intercept, tol=tol)
-    exact = solve_small(K, y, upper, intercept=intercept, limits=Limits(1e-3), start=result.coef)
+    exact = solve_small(K, make_dual(y, upper, intercept, result.coef), Budget(1e-3))
     optimum = svm_dual.solve(K, y, upper, intercept)
     assert_feasible(exact, y, upper, intercept)
     assert abs(relative_excess(K, y, exact.coef, optimum)) < 1e-12
@@ -676,7 +685,7 @@ def test_finish_never_raises_the_objective(matrix, intercept):
     }[matrix]
     result = solve(K, y, 10.0, Precomputed(), intercept=intercept)
     upper = np.full(100, 10.0)
-    exact = solve_small(K, y, upper, intercept=intercept, limits=Limits(1e-3), start=result.coef)
+    exact = solve_small(K, make_dual(y, upper, intercept, result.coef), Budget(1e-3))
     assert_feasible(exact, y, 10.0, intercept)
     before = svm_dual.objective(K, y, result.coef)
     assert svm_dual.objective(K, y, exact.coef) <= before + 1e-9 * abs(before)
@@ -688,9 +697,7 @@ def test_all_or_nothing_does_not_judge_what_is_not_finished():
     gram = Gram(kernel, kernel.prepare(X), ALONE)
     products = []
     gram.accumulate = lambda *product: products.append(product)
-    limits = Limits(max_time=0.0, all_or_nothing=True)
-    result = solve_box_qp(
-        gram, y, np.ones(300), intercept=False, limits=limits, start=0.5 * y, refine=True
-    )
+    dual = replace(make_dual(y, 1.0, False, 0.5 * y), refine=True)
+    result = solve_box_qp(gram, dual, Budget(deadline=0.0, all_or_nothing=True))
     assert result.stop_reason == "max_time"
     assert not products

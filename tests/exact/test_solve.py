@@ -11,11 +11,11 @@ from sklearn.svm import SVC
 from tests.reference import kernels as formulas
 from tests.reference import svm_dual
 from widemargin import KernelSVC
+from widemargin.budget import Budget
 from widemargin.exact import active_set
 from widemargin.exact import solve as small
 from widemargin.exact.active_set import solve_small
-from widemargin.exact.several_problems import Task
-from widemargin.exact.solution import Limits
+from widemargin.exact.dual_problem import classification_dual
 from widemargin.exact.solve import solve_exactly
 from widemargin.kernels import RBF
 from widemargin.parallel import Workers
@@ -28,6 +28,11 @@ def make_classes(n_classes, n_each, n_features=6, seed=0):
     return centres[y] + 1.5 * rng.normal(size=(len(y), n_features)), y
 
 
+def solve_binary(K, y, upper, budget=None, intercept=True):
+    dual = classification_dual(np.arange(len(y)), y, upper, intercept=intercept)
+    return solve_small(K, dual, Budget() if budget is None else budget)
+
+
 @pytest.mark.parametrize("intercept", [True, False])
 @settings(max_examples=40, deadline=None)
 @given(
@@ -38,7 +43,7 @@ def test_a_small_problem_is_solved_to_machine_precision(intercept, seed, n, log_
     X, y = rng.normal(size=(n, 3)), np.where(rng.random(n) < 0.5, -1.0, 1.0)
     y[:2] = 1.0, -1.0
     K, upper = formulas.rbf(X, gamma=10.0**width), 10.0**log_c * rng.uniform(0.5, 2.0, n)
-    result = solve_small(K, y, upper, intercept=intercept, limits=Limits())
+    result = solve_binary(K, y, upper, intercept=intercept)
     assert result.stop_reason == "converged"
     assert (y * result.coef >= 0).all()
     assert (y * result.coef <= upper).all()
@@ -54,7 +59,7 @@ def test_repeated_rows_are_no_obstacle():
     X, y = np.vstack([X, X]), np.where(np.tile(y, 2) == 0, -1.0, 1.0)
     K = formulas.linear(X)
     upper = np.full(80, 0.3)
-    result = solve_small(K, y, upper, intercept=True, limits=Limits())
+    result = solve_binary(K, y, upper)
     assert result.violation < 1e-10
     assert svm_dual.duality_gap(K, y, upper, result.coef, result.intercept) < 1e-9
 
@@ -63,9 +68,7 @@ def test_repeated_rows_are_no_obstacle():
 def test_moves_are_limited(max_iter):
     X, y = make_classes(2, 30)
     y = np.where(y == 0, -1.0, 1.0)
-    result = solve_small(
-        formulas.rbf(X, gamma=0.5), y, np.ones(60), intercept=True, limits=Limits(max_iter=max_iter)
-    )
+    result = solve_binary(formulas.rbf(X, gamma=0.5), y, np.ones(60), Budget(max_iter=max_iter))
     assert result.n_iter == max_iter
     assert result.stop_reason == "max_iter"
 
@@ -74,9 +77,8 @@ def test_time_is_limited_between_calls(monkeypatch):
     monkeypatch.setattr(active_set, "MOVES_PER_ROW", 1)
     X, y = make_classes(2, 30)
     y = np.where(y == 0, -1.0, 1.0)
-    limits = Limits(max_time=0.0)
     K, upper = formulas.linear(X), np.full(60, 100.0)
-    result = solve_small(K, y, upper, intercept=True, limits=limits)
+    result = solve_binary(K, y, upper, Budget(deadline=0.0))
     assert (result.n_iter, result.stop_reason) == (60, "max_time")
 
 
@@ -86,7 +88,7 @@ def test_huge_kernel_values_do_not_take_forever(intercept):
     X, y = make_classes(2, 15, n_features=2)
     K = ((X + 100.0) @ (X + 100.0).T / 2.0) ** 3
     y, upper = np.where(y == 0, -1.0, 1.0), np.ones(30)
-    result = solve_small(K, y, upper, intercept=intercept, limits=Limits())
+    result = solve_binary(K, y, upper, intercept=intercept)
     assert result.stop_reason in ("converged", "stalled")
     assert result.objective < 0
     assert (y * result.coef >= 0).all()
@@ -94,18 +96,21 @@ def test_huge_kernel_values_do_not_take_forever(intercept):
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_results_come_in_order_whichever_way_tasks_are_solved(shared, monkeypatch):
-    """Small and large tasks mixed, with one kernel matrix for the small ones or one each."""
+def test_solutions_come_in_order_whichever_way_problems_are_solved(shared, monkeypatch):
+    """Small and large problems mixed, with one kernel matrix for the small ones or one each."""
     if not shared:
         monkeypatch.setattr(small, "SHARED_ROWS", 0)
     X, y = make_classes(2, 160)
     y, kernel = np.where(y == 0, -1.0, 1.0), RBF(0.3)
     indices = [np.arange(320), np.arange(140, 180), np.arange(10, 310), np.arange(150, 175)]
-    tasks = [Task(index, y[index], np.ones(len(index))) for index in indices]
+    duals = [
+        classification_dual(index, y[index], np.ones(len(index)), intercept=True)
+        for index in indices
+    ]
     heard = []
     results = solve_exactly(
-        kernel, X, kernel.prepare(X), tasks, Workers(1, None), intercept=True,
-        limits=Limits(1e-4), callback=lambda t, progress: heard.append((t, progress.n_total)),
+        kernel, X, kernel.prepare(X), duals, Workers(1, None), budget=Budget(1e-4),
+        callback=lambda t, progress: heard.append((t, progress.n_total)),
     )  # fmt: skip
     for index, result in zip(indices, results, strict=True):
         K, upper = formulas.rbf(X[index], gamma=0.3), np.ones(len(index))

@@ -13,11 +13,12 @@ from scipy import sparse
 
 from tests.reference import kernels as formulas
 from tests.reference import svm_dual
+from widemargin.budget import Budget
 from widemargin.exact import descent_state as box_qp
 from widemargin.exact import full_matrix as whole
+from widemargin.exact.dual_problem import classification_dual
 from widemargin.exact.kernel_matrix import CachedGram, Gram
 from widemargin.exact.sampled_descent import solve_box_qp
-from widemargin.exact.solution import Limits
 from widemargin.kernels import RBF
 from widemargin.parallel import Workers, open_workers
 
@@ -93,8 +94,15 @@ def test_steps_are_small():
     assert seen[-1] == 84
 
 
+def make_dual(instance, start=None):
+    y, upper = instance.y, instance.upper
+    return classification_dual(
+        np.arange(len(y)), y, upper, intercept=instance.intercept, start=start
+    )
+
+
 def solve(
-    instance, X=None, n_threads=1, cached_rows=None, start=None, seed=0, callback=None, **limits
+    instance, X=None, n_threads=1, cached_rows=None, start=None, seed=0, callback=None, **budget
 ):
     kernel = RBF(instance.gamma)
     points = kernel.prepare(instance.X if X is None else X)
@@ -104,20 +112,17 @@ def solve(
         else:
             gram = CachedGram(kernel, points, workers, 4 * len(points) * cached_rows)
         return solve_box_qp(
-            gram, instance.y, instance.upper, intercept=instance.intercept, seed=seed, start=start,
-            callback=callback, limits=Limits(**{"tol": TOL, **limits}),
+            gram, make_dual(instance, start), Budget(**{"tol": TOL, **budget}), seed=seed,
+            callback=callback,
         )  # fmt: skip
 
 
-def solve_at_once(instance, **limits):
+def solve_at_once(instance, **budget):
     """On the whole matrix, where points may rest after a few moves."""
     kernel = RBF(instance.gamma)
     gram = Gram(kernel, kernel.prepare(instance.X), Workers(1, None))
     with mock.patch.multiple(whole, FIRST_MOVES=1, ROUND_ENTRIES=50 * len(instance.y)):
-        return whole.solve_whole(
-            gram, instance.y, instance.upper, intercept=instance.intercept,
-            limits=Limits(**{"tol": TOL, **limits}),
-        )  # fmt: skip
+        return whole.solve_whole(gram, make_dual(instance), Budget(**{"tol": TOL, **budget}))
 
 
 either_solver = pytest.mark.parametrize("solver", [solve, solve_at_once])

@@ -8,9 +8,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from widemargin.baselines.cascade_layers import Cascade, CascadeFit, add_layers
-from widemargin.deadline import time_left
+from widemargin.budget import Budget
 from widemargin.exact.classifier_base import ExactKernelClassifier, one_or_all
-from widemargin.exact.solution import Limits, Result
+from widemargin.exact.solution import Solution
 from widemargin.kernels import Kernel
 from widemargin.parallel import open_workers
 from widemargin.problem import Problem, Subproblem
@@ -156,23 +156,23 @@ duality_gap_, n_iter_, kernel_, n_features_in_, feature_names_in_
         kernel: Kernel,
         subproblems: list[Subproblem],
         deadline: float | None,
-    ) -> list[Result]:
-        points, tasks, budget = self._prepare(problem, kernel, subproblems)
+    ) -> list[Solution]:
+        points, duals, cache_bytes = self._prepare(problem, kernel, subproblems)
         seed = draw_seed(self.random_state)
         rng = np.random.default_rng(seed)
-        cascades = [Cascade(task, self.n_layers, self.fit_intercept, rng) for task in tasks]
-        limits = Limits(self.tol, -1, time_left(deadline), budget)
+        cascades = [Cascade(dual, self.n_layers, rng) for dual in duals]
+        budget = Budget(self.tol, -1, deadline, cache_bytes)
         with open_workers(self.n_jobs) as workers:
-            fit = CascadeFit(
-                kernel, points, workers, self.fit_intercept, limits, seed, self.verbose
-            )
+            fit = CascadeFit(kernel, points, workers, budget, seed, self.verbose)
             fit.run(cascades, self.max_rounds)
         self.layers_ = add_layers(cascades)
         self.n_rounds_ = one_or_all([cascade.n_rounds for cascade in cascades])
         return [
-            self._polish(kernel, problem.X, points, cascade.task, cascade.result, Limits(self.tol))
+            self._polish(
+                kernel, problem.X, points, cascade.dual, cascade.solution, Budget(self.tol)
+            )
             if len(cascade.parts) == 1
-            else cascade.result
+            else cascade.solution
             for cascade in cascades
         ]
 
@@ -181,7 +181,7 @@ duality_gap_, n_iter_, kernel_, n_features_in_, feature_names_in_
         problem: Problem,
         kernel: Kernel,
         subproblems: list[Subproblem],
-        results: list[Result],
+        results: list[Solution],
     ) -> None:
         super()._keep(problem, kernel, subproblems, results)
         if self.stop_reason_ == "max_iter":  # One iteration of a cascade is a round.

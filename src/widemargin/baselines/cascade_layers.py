@@ -11,9 +11,11 @@ from itertools import zip_longest
 
 import numpy as np
 
+from widemargin.budget import Budget, StopReason
+from widemargin.exact.dual_problem import DualProblem, FloatArray
 from widemargin.exact.kernel_matrix import Gram
-from widemargin.exact.several_problems import Task, solve_tasks
-from widemargin.exact.solution import FloatArray, Limits, Result, optimum_of
+from widemargin.exact.several_problems import solve_problems
+from widemargin.exact.solution import Solution, judge
 from widemargin.kernels import Index, Kernel, Points
 from widemargin.parallel import Workers
 from widemargin.progress import show_problems
@@ -59,26 +61,23 @@ class Cascade:
 
     Parameters
     ----------
-    task : Task
-        The binary problem. Row numbers are places in it.
+    dual : DualProblem
+        The dual of a classifier. Row numbers are places in it.
     n_layers : int
         Maximum number of times that sets are merged.
-    intercept : bool
-        Whether the decision function has an intercept.
     rng : Generator
         Random generator for the split.
     """
 
-    def __init__(
-        self, task: Task, n_layers: int, intercept: bool, rng: np.random.Generator
-    ) -> None:
-        self.task, self.intercept = task, intercept
-        self.n_layers = count_layers(task.y, n_layers)
-        self.parts = split_rows(task.y, 2**self.n_layers, rng)
+    def __init__(self, dual: DualProblem, n_layers: int, rng: np.random.Generator) -> None:
+        self.dual = dual
+        labels = -dual.linear
+        self.n_layers = count_layers(labels, n_layers)
+        self.parts = split_rows(labels, 2**self.n_layers, rng)
         self.n_rounds = self.n_iter = 0
         self.is_done = False
         self.layers: list[LayerRecord] = []
-        self.result = optimum_of(np.zeros(len(task.y)), -task.y, task.y, task.upper, intercept)
+        self.solution = judge(dual, np.zeros(len(dual)), dual.linear)
         self._sets: list[Index] = []
         self._starts: Sequence[FloatArray | None] = []
 
@@ -90,121 +89,115 @@ class Cascade:
         if self.n_rounds == 1:
             self._sets, self._starts = self.parts, [None] * len(self.parts)
             return
-        fed_back = np.append(np.flatnonzero(self.result.coef), self._find_worst_pair())
+        fed_back = np.append(np.flatnonzero(self.solution.coef), self._find_worst_pair())
         self._sets = [np.union1d(part, fed_back) for part in self.parts]
-        self._starts = [self.result.coef[rows] for rows in self._sets]
+        self._starts = [self.solution.coef[rows] for rows in self._sets]
 
     @property
     def n_rows(self) -> int:
         """Number of rows in the sets of this layer."""
         return sum(map(len, self._sets))
 
-    def make_tasks(self) -> list[Task]:
+    def make_duals(self) -> list[DualProblem]:
         """Return the sets of this layer as binary problems."""
-        task = self.task
         return [
-            Task(task.index[rows], task.y[rows], task.upper[rows], start)
+            replace(self.dual.cut(rows), start=start)
             for rows, start in zip(self._sets, self._starts, strict=True)
         ]
 
-    def take_results(self, results: list[Result], seconds: float) -> None:
+    def take_solutions(self, solutions: list[Solution], seconds: float) -> None:
         """Record a solved layer, and merge the support vectors of its sets in pairs."""
-        n_support = sum(int(np.count_nonzero(result.coef)) for result in results)
-        self.layers.append(LayerRecord(len(results), self.n_rows, n_support, seconds))
-        self.n_iter += sum(result.n_iter for result in results)
-        self._is_late |= any(result.stop_reason == "max_time" for result in results)
+        n_support = sum(int(np.count_nonzero(found.coef)) for found in solutions)
+        self.layers.append(LayerRecord(len(solutions), self.n_rows, n_support, seconds))
+        self.n_iter += sum(found.n_iter for found in solutions)
+        self._is_late |= any(found.stop_reason == StopReason.MAX_TIME for found in solutions)
         solved = [
-            (rows[result.coef != 0], result.coef[result.coef != 0])
-            for rows, result in zip(self._sets, results, strict=True)
+            (rows[found.coef != 0], found.coef[found.coef != 0])
+            for rows, found in zip(self._sets, solutions, strict=True)
         ]
         pairs = [solved[s : s + 2] for s in range(0, len(solved), 2)]
-        merged = [merge_sets(pair, len(self.task.y)) for pair in pairs]
+        merged = [merge_sets(pair, len(self.dual)) for pair in pairs]
         self._sets = [rows for rows, _ in merged]
         self._starts = [start for _, start in merged]
-        self._root = results[0]
+        self._root = solutions[0]
 
     def finish_round(self, kernel: Kernel, points: Points, workers: Workers, tol: float) -> None:
         """Check on all rows whether the solution of the last set is optimal for the problem."""
         if len(self.parts) == 1:
-            self.result, self.is_done = replace(self._root, n_iter=self.n_iter), True
+            self.solution, self.is_done = replace(self._root, n_iter=self.n_iter), True
             return
         found = self._measure(kernel, points, workers)
         reason = self._judge(found, tol)
-        self.result = replace(found, n_iter=self.n_iter, stop_reason=reason)
+        self.solution = replace(found, n_iter=self.n_iter, stop_reason=reason)
         # Only a round without another stop reason can be improved by a further one.
-        self.is_done = reason != "max_iter"
+        self.is_done = reason != StopReason.MAX_ITER
 
-    def _measure(self, kernel: Kernel, points: Points, workers: Workers) -> Result:
+    def _measure(self, kernel: Kernel, points: Points, workers: Workers) -> Solution:
         """Return the solution of the last set, with its gradient on all rows."""
-        task, support = self.task, self._sets[0]
-        coef, gradient = np.zeros(len(task.y)), -task.y
+        dual, support = self.dual, self._sets[0]
+        coef, gradient = np.zeros(len(dual)), dual.linear.copy()
         coef[support] = self._starts[0]
-        gram = Gram(kernel, points, workers, task.index)
+        gram = Gram(kernel, points, workers, dual.index)
         gram.accumulate(np.arange(len(coef)), support, coef[support], gradient)
-        return optimum_of(coef, gradient, task.y, task.upper, self.intercept)
+        return judge(dual, coef, gradient)
 
-    def _judge(self, found: Result, tol: float) -> str:
-        """Return the stop reason after this round, or ``"max_iter"`` to continue."""
+    def _judge(self, found: Solution, tol: float) -> StopReason:
+        """Return the stop reason after this round, or ``MAX_ITER`` to continue."""
         if found.violation < tol:
-            return "converged"
+            return StopReason.CONVERGED
         if self._is_late:
-            return "max_time"
-        before = self.result.objective
-        return "stalled" if before - found.objective <= IDLE_SHARE * abs(before) else "max_iter"
+            return StopReason.MAX_TIME
+        before = self.solution.objective
+        is_idle = before - found.objective <= IDLE_SHARE * abs(before)
+        return StopReason.STALLED if is_idle else StopReason.MAX_ITER
 
     def _find_worst_pair(self) -> Index:
         """Return the most violating pair of rows."""
-        task, result = self.task, self.result
-        rises = np.where(task.y > 0, result.coef < task.upper, result.coef < 0)
-        falls = np.where(task.y > 0, result.coef > 0, result.coef > -task.upper)
-        lowest = np.argmin(np.where(rises, result.gradient, np.inf))
-        highest = np.argmax(np.where(falls, result.gradient, -np.inf))
-        return np.array([lowest, highest])
+        rise, fall = self.dual.slopes(self.solution.gradient, self.solution.coef)
+        return np.array([np.argmin(rise), np.argmax(fall)])
 
 
 @dataclass(frozen=True)
 class CascadeFit:
-    """Kernel, rows, limits and options of a fit, and its loop over rounds and layers."""
+    """Kernel, rows, budget and options of a fit, and its loop over rounds and layers."""
 
     kernel: Kernel
     points: Points
     workers: Workers
-    intercept: bool
-    limits: Limits
+    budget: Budget
     seed: int
     verbose: int
 
     def run(self, cascades: list[Cascade], max_rounds: int | None) -> None:
         """Run rounds until all problems have converged, stalled or reached a limit."""
-        began = time.perf_counter()
         while True:
             running = [cascade for cascade in cascades if not cascade.is_done]
             for cascade in running:
                 cascade.start_round()
             n_layers = max(cascade.n_layers for cascade in running)
             for layer in range(n_layers, -1, -1):
-                self._solve_layer([c for c in running if c.n_layers >= layer], began)
+                self._solve_layer([c for c in running if c.n_layers >= layer])
             for cascade in running:
-                cascade.finish_round(self.kernel, self.points, self.workers, self.limits.tol)
+                cascade.finish_round(self.kernel, self.points, self.workers, self.budget.tol)
             is_last = max_rounds is not None and running[0].n_rounds >= max_rounds
             if is_last or all(cascade.is_done for cascade in running):
                 return
 
-    def _solve_layer(self, cascades: list[Cascade], began: float) -> None:
+    def _solve_layer(self, cascades: list[Cascade]) -> None:
         """Solve the sets of all problems together, and pass each problem its solutions."""
         start = time.perf_counter()
-        tasks = [task for cascade in cascades for task in cascade.make_tasks()]
-        with show_problems(len(tasks), self.verbose) as show:
-            results = solve_tasks(
-                self.kernel, self.points, tasks, self.workers, intercept=self.intercept,
-                limits=self.limits.after(start - began), seed=self.seed, callback=show,
+        duals = [dual for cascade in cascades for dual in cascade.make_duals()]
+        with show_problems(len(duals), self.verbose) as show:
+            solutions = solve_problems(
+                self.kernel, self.points, duals, self.workers, budget=self.budget, seed=self.seed,
+                callback=show,
             )  # fmt: skip
-        seconds, left = time.perf_counter() - start, iter(results)
+        seconds, left = time.perf_counter() - start, iter(solutions)
         # After the deadline a set may have no support vectors, so that the next layer has no rows.
         n_rows = max(sum(cascade.n_rows for cascade in cascades), 1)
         for cascade in cascades:
-            own = [next(left) for _ in cascade.make_tasks()]
-            cascade.take_results(own, seconds * cascade.n_rows / n_rows)
+            own = [next(left) for _ in cascade.make_duals()]
+            cascade.take_solutions(own, seconds * cascade.n_rows / n_rows)
 
 
 def add_layers(cascades: list[Cascade]) -> list[LayerRecord]:

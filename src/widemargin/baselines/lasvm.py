@@ -13,10 +13,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from widemargin.base import RestClassifier
 from widemargin.baselines.lasvm_machine import Machine, Outcome, Plan
+from widemargin.budget import Budget
+from widemargin.deadline import start_deadline
 from widemargin.exact.active_set import solve_small
 from widemargin.exact.classifier_base import one_or_all
+from widemargin.exact.dual_problem import FloatArray, classification_dual
 from widemargin.exact.expansion import Expansion
-from widemargin.exact.solution import FloatArray, Limits
 from widemargin.kernels import Index, Kernel, is_precomputed, is_small, needs_nonnegative
 from widemargin.memory import parse_bytes
 from widemargin.parallel import open_workers
@@ -253,15 +255,16 @@ class LaSVC(RestClassifier):
         self, joined: "_State", sub: Subproblem, outcome: Outcome, max_time: float | None
     ) -> Outcome:
         """Return the optimum of a small problem on all its rows, in float64."""
-        result = solve_small(
-            self.kernel_.exact(joined.X, joined.X), sub.y, joined.upper, intercept=True,
-            limits=Limits(self.tol, -1, max_time), start=np.nan_to_num(outcome.coef),
-        )  # fmt: skip
+        dual = classification_dual(
+            sub.index, sub.y, joined.upper, intercept=True, start=np.nan_to_num(outcome.coef)
+        )
+        budget = Budget(self.tol, deadline=start_deadline(max_time))
+        result = solve_small(self.kernel_.exact(joined.X, joined.X), dual, budget)
         coef = np.where((result.coef == 0) & np.isnan(outcome.coef), np.nan, result.coef)
         gradient = np.where(np.isnan(coef), np.nan, -result.gradient)
         return Outcome(
             coef, gradient, result.intercept, result.objective, outcome.n_iter + result.n_iter,
-            result.stop_reason,
+            result.stop_reason.value,
         )  # fmt: skip
 
     def _keep(self, state: "_State", learned: list[Outcome]) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin.budget import Budget, StopReason, worst_reason
 from widemargin.callbacks import LevelProgress
-from widemargin.deadline import time_left
 from widemargin.divide.background import count_rows
 from widemargin.divide.cluster_models import make_model
 from widemargin.divide.level_parts import add_committee, describe_level
@@ -17,11 +17,9 @@ from widemargin.divide.levels import solve_levels
 from widemargin.divide.probe import is_easy, may_skip_levels
 from widemargin.divide.records import MIN_POINTS, Level, Plan, count_levels
 from widemargin.exact.classifier_base import (
-    STOP_REASONS,
     ExactKernelClassifier,
     collect_support,
 )
-from widemargin.exact.solution import Limits
 from widemargin.kernels import Kernel
 from widemargin.problem import Problem, Subproblem
 from widemargin.progress import show_levels
@@ -117,7 +115,8 @@ class DCSVC(ExactKernelClassifier):
     classes_, support_, support_vectors_, n_support_, dual_coef_, intercept_, objective_, \
 duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         As in `KernelSVC`. Above level 0 the objective and the duality gap are sums over the clusters,
-        and the intercept is the mean over the clusters.
+        and the intercept is the mean over the clusters. With a background, the dual coefficients and
+        the objective are the changes that the clusters make to it.
 
     References
     ----------
@@ -276,43 +275,42 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         subproblems: list[Subproblem],
         deadline: float | None,
     ) -> list[Level]:
-        """Solve the levels; the results of the last one count the iterations of all levels."""
-        points, tasks, budget = self._prepare(problem, kernel, subproblems)
-        plan = self._plan(len(points), is_warm=any(task.start is not None for task in tasks))
+        """Solve the levels; the solutions of the last one count the iterations of all levels."""
+        points, duals, cache_bytes = self._prepare(problem, kernel, subproblems)
+        plan = self._plan(len(points), is_warm=any(dual.start is not None for dual in duals))
         if (
             self.skip_levels
             and not self.keep_levels
             and may_skip_levels(plan, len(points))
-            and is_easy(kernel, points, tasks, plan, deadline)
+            and is_easy(kernel, points, duals, plan, deadline)
         ):
             plan = replace(plan, n_levels=0)
-        limits = Limits(self.tol, self.max_iter, time_left(deadline), budget)
+        budget = Budget(self.tol, self.max_iter, deadline, cache_bytes)
         with show_levels(self.verbose) as show:
             levels = list(
                 solve_levels(
-                    kernel, points, tasks, plan, limits=limits, callback=self._listener(show)
+                    kernel, points, duals, plan, budget=budget, callback=self._listener(show)
                 )
             )
         last = levels[-1]
-        results, intercepts = last.results, last.intercepts
-        before = [] if last.background is None else last.background.results
-        stop_reason = max((r.stop_reason for r in [*before, *results]), key=STOP_REASONS.index)
+        solutions, intercepts = last.solutions, last.intercepts
+        before = [] if last.background is None else last.background.solutions
+        stop_reason = worst_reason(found.stop_reason for found in [*before, *solutions])
         if last.record.level > self.stop_level:
-            stop_reason = "max_time"
+            stop_reason = StopReason.MAX_TIME
         if last.partition is None:
-            left = replace(limits, max_time=time_left(deadline))
-            results = [
-                self._polish(kernel, problem.X, points, task, result, left)
-                for task, result in zip(tasks, results, strict=True)
+            solutions = [
+                self._polish(kernel, problem.X, points, dual, found, budget)
+                for dual, found in zip(duals, solutions, strict=True)
             ]
-            intercepts = np.array([[result.intercept for result in results]])
-        solved = [level.results for level in levels] + ([before] if before else [])
-        n_iter = np.sum([[r.n_iter for r in each] for each in solved], axis=0)
-        results = [
-            replace(result, n_iter=int(n), stop_reason=stop_reason)
-            for result, n in zip(results, n_iter, strict=True)
+            intercepts = np.array([[found.intercept for found in solutions]])
+        solved = [level.solutions for level in levels] + ([before] if before else [])
+        n_iter = np.sum([[found.n_iter for found in each] for each in solved], axis=0)
+        solutions = [
+            replace(found, n_iter=int(n), stop_reason=stop_reason)
+            for found, n in zip(solutions, n_iter, strict=True)
         ]
-        return [*levels[:-1], replace(last, results=results, intercepts=intercepts)]
+        return [*levels[:-1], replace(last, solutions=solutions, intercepts=intercepts)]
 
     def _plan(self, n: int, is_warm: bool) -> Plan:
         whole_at_once = is_warm and self.stop_level == 0
@@ -358,8 +356,8 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
     ) -> None:
         """Set the fitted attributes from the levels that `_solve` returned."""
         kept = levels if self.keep_levels else levels[-1:]
-        supports = [collect_support(problem, kernel, subproblems, lv.results) for lv in kept]
-        self._keep_results(problem, kernel, subproblems, levels[-1].results, supports[-1])
+        supports = [collect_support(problem, kernel, subproblems, lv.solutions) for lv in kept]
+        self._keep_results(problem, kernel, subproblems, levels[-1].solutions, supports[-1])
         parts = [
             describe_level(problem, kernel, subproblems, level, support)
             for level, support in zip(kept, supports, strict=True)

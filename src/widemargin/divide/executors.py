@@ -25,10 +25,12 @@ from joblib.parallel import (
     get_active_backend,
 )
 
+from widemargin.budget import Budget
 from widemargin.callbacks import Progress
-from widemargin.deadline import is_late, seconds_left, start_deadline
-from widemargin.exact.several_problems import SolveInterruptedError, Task, solve_tasks
-from widemargin.exact.solution import FloatArray, Limits, Result
+from widemargin.deadline import is_late, start_deadline, time_left
+from widemargin.exact.dual_problem import DualProblem
+from widemargin.exact.several_problems import SolveInterruptedError, solve_problems
+from widemargin.exact.solution import Solution
 from widemargin.kernels import Index, Kernel, Points
 from widemargin.memory import Buffers
 from widemargin.parallel import count_threads, open_workers, single_blas
@@ -45,21 +47,20 @@ NO_WORKER_SECONDS, LOOK_SECONDS = 60.0, 10.0
 class Job:
     """The binary problems of one cluster with their points.
 
-    ``deadline`` is by `widemargin.deadline`. If it is None, ``limits.max_time`` counts from the start
-    of the job.
+    ``seconds``, if given, counts from the start of the job and takes the place of the deadline.
     """
 
     kernel: Kernel
     points: Points
-    tasks: list[Task]
-    intercept: bool
-    limits: Limits
-    deadline: float | None
+    duals: list[DualProblem]
+    budget: Budget
     seed: int
+    seconds: float | None = None
 
     def for_another_machine(self) -> "Job":
         """Return the job with the seconds left now instead of the deadline by this machine's clock."""
-        return replace(self, limits=limit_time(self.limits, self.deadline), deadline=None)
+        seconds = time_left(self.budget.deadline)
+        return replace(self, seconds=seconds, budget=replace(self.budget, deadline=None))
 
 
 #: Function that makes a job when the job is sent, because a job holds a copy of its data.
@@ -68,7 +69,7 @@ Maker = Callable[[], Job]
 
 def run_jobs(
     jobs: Iterator[Maker], sizes: Index, n_jobs: int | None, cache_bytes: int, buffers: Buffers
-) -> Iterator[list[Result]]:
+) -> Iterator[list[Solution]]:
     """Solve the clusters of a level, in parallel if there are enough of them.
 
     Parameters
@@ -87,7 +88,7 @@ def run_jobs(
 
     Yields
     ------
-    results : list of Result
+    solutions : list of Solution
         One for each binary problem of the cluster, in the order of the jobs.
     """
     backend, _ = get_active_backend(prefer="threads")
@@ -117,7 +118,7 @@ def run_jobs(
 
 def _run_in_threads(
     jobs: Iterator[Maker], n_threads: int, cache_bytes: int
-) -> Iterator[list[Result]]:
+) -> Iterator[list[Solution]]:
     """Solve clusters in threads that keep their buffers, which joblib's threads do not."""
     spare: SimpleQueue[Buffers] = SimpleQueue()
     stop = Event()
@@ -126,7 +127,7 @@ def _run_in_threads(
         if stop.is_set():
             raise SolveInterruptedError
 
-    def solve(make_job: Maker) -> list[Result]:
+    def solve(make_job: Maker) -> list[Solution]:
         buffers = spare.get()
         try:
             return solve_job(make_job(), cache_bytes, 1, buffers, give_up)
@@ -135,7 +136,7 @@ def _run_in_threads(
 
     for _ in range(n_threads):
         spare.put(Buffers())
-    running: deque[Future[list[Result]]] = deque()
+    running: deque[Future[list[Solution]]] = deque()
     with single_blas, ThreadPoolExecutor(n_threads, thread_name_prefix="widemargin") as pool:
         try:
             for make_job in jobs:
@@ -153,7 +154,7 @@ def _run_in_threads(
 
 def _run_on_dask(
     jobs: Iterator[Maker], backend: Any, n_workers: int, cache_bytes: int
-) -> Iterator[list[Result]]:
+) -> Iterator[list[Solution]]:
     """Solve clusters on the Dask client of joblib's backend.
 
     The jobs bypass joblib, because joblib waits for ever if a job fails outside the job's own code,
@@ -163,7 +164,7 @@ def _run_on_dask(
     import cloudpickle
     import dask
 
-    def solve_cluster(call: bytes) -> list[Result]:
+    def solve_cluster(call: bytes) -> list[Solution]:
         return pickle.loads(call)()
 
     client, running = backend.client, deque[Any]()
@@ -174,7 +175,7 @@ def _run_on_dask(
             for make_job in jobs:
                 job = make_job()
                 # The seconds left are right only if the job starts as soon as it is sent.
-                most = n_workers * (AHEAD if job.deadline is None else 1)
+                most = n_workers * (AHEAD if job.budget.deadline is None else 1)
                 while len(running) >= most:
                     yield _await_result(running.popleft(), backend)
                 job = job.for_another_machine()
@@ -190,7 +191,7 @@ def _run_on_dask(
             client.cancel(list(running))
 
 
-def _await_result(future: Any, backend: Any) -> list[Result]:
+def _await_result(future: Any, backend: Any) -> list[Solution]:
     """Return the results of a job on Dask; raise an error if the cluster has no workers left."""
     patience = max(backend.wait_for_workers_timeout or 0.0, NO_WORKER_SECONDS)
     give_up_at = start_deadline(patience)
@@ -240,7 +241,7 @@ def solve_job(
     n_threads: int,
     buffers: Buffers | None = None,
     callback: Callable[[int, Progress], object] | None = None,
-) -> list[Result]:
+) -> list[Solution]:
     """Solve the binary problems of one cluster (DC-SVM Algorithm 1, line 11).
 
     Parameters
@@ -254,59 +255,58 @@ def solve_job(
     buffers : Buffers, optional
         Memory of an earlier job to use again.
     callback : callable, optional
-        Called after every round of the solver; see `solve_tasks`.
+        Called after every round of the solver; see `solve_problems`.
 
     Returns
     -------
-    results : list of Result
+    solutions : list of Solution
         One for each binary problem, without gradients.
     """
-    open_tasks = [task for task in job.tasks if _is_open(task.y, job.intercept)]
-    solved: Iterator[Result] = iter(())
-    if open_tasks:
-        limits = replace(limit_time(job.limits, job.deadline), cache_bytes=cache_bytes)
+    open_duals = [dual for dual in job.duals if _is_open(dual)]
+    solved: Iterator[Solution] = iter(())
+    if open_duals:
+        budget = replace(job.budget, cache_bytes=cache_bytes)
+        if job.seconds is not None:
+            budget = replace(budget, deadline=start_deadline(job.seconds))
         with open_workers(n_threads) as workers:
             solved = iter(
-                solve_tasks(
+                solve_problems(
                     job.kernel,
                     job.points,
-                    open_tasks,
+                    open_duals,
                     workers,
-                    intercept=job.intercept,
-                    limits=limits,
+                    budget=budget,
                     seed=job.seed,
                     callback=callback,
                     buffers=buffers,
                 )
             )
     return [
-        replace(next(solved), gradient=np.empty(0)) if _is_open(task.y, job.intercept)
-        else _known_result(task.y)
-        for task in job.tasks
-    ]  # fmt: skip
+        replace(next(solved), gradient=np.empty(0)) if _is_open(dual) else _known_solution(dual)
+        for dual in job.duals
+    ]
 
 
-def _is_open(y: FloatArray, intercept: bool) -> bool:
-    """Return False for a problem without points, or with one class and an intercept."""
-    return bool(len(y) > 0 and not (intercept and np.all(y == y[0])))
+def _is_open(dual: DualProblem) -> bool:
+    """Return False for a problem without points, or whose sum of zero forces all variables to zero."""
+    if dual.total is None:
+        return len(dual) > 0
+    return bool(dual.lower.any() and dual.upper.any())
 
 
-def _known_result(y: FloatArray) -> Result:
-    """Return the solution of a problem that is not open: no support vectors, a constant decision."""
-    return Result(
-        coef=np.zeros(len(y)),
+def _known_solution(dual: DualProblem) -> Solution:
+    """Return the solution of a problem that is not open: no support vectors, a constant decision.
+
+    The constant is the smallest that meets the optimality conditions: variables that can only rise
+    need ``linear + intercept >= 0``. Without a background it is the label of the class.
+    """
+    needed = -dual.linear
+    intercept = needed.max(initial=0.0) if dual.upper.any() else needed.min(initial=0.0)
+    return Solution(
+        coef=np.zeros(len(dual)),
         gradient=np.empty(0),
-        intercept=float(y[0]) if len(y) else 0.0,
+        intercept=float(intercept),
         objective=0.0,
         duality_gap=0.0,
         violation=0.0,
-        n_iter=0,
-        stop_reason="converged",
     )
-
-
-def limit_time(limits: Limits, deadline: float | None) -> Limits:
-    """Return the limits with the seconds left until the deadline as ``max_time``."""
-    if deadline is None:
-        return limits
-    return replace(limits, max_time=seconds_left(deadline))

@@ -9,8 +9,8 @@ from widemargin.divide.cluster_models import ClusterParts, Committee, CommitteeM
 from widemargin.divide.committee import calibrate
 from widemargin.divide.records import Level
 from widemargin.exact.classifier_base import SupportSet, collect_support
+from widemargin.exact.dual_problem import FloatArray
 from widemargin.exact.expansion import Expansion
-from widemargin.exact.solution import FloatArray
 from widemargin.kernels import Index, Kernel, Precomputed
 from widemargin.parallel import open_workers
 from widemargin.problem import Problem, Subproblem
@@ -38,7 +38,7 @@ def describe_level(
         clusters=level.clusters[support.rows],
         coef=support.coef,
         intercept=level.intercepts,
-        mean_intercept=np.array([result.intercept for result in level.results]),
+        mean_intercept=np.array([found.intercept for found in level.solutions]),
         partition=partition,
         samples=samples,
         committee=None,
@@ -62,8 +62,8 @@ def describe_background(
     problem: Problem, kernel: Kernel, subproblems: list[Subproblem], background: Background
 ) -> Expansion:
     """Return the model of the background."""
-    support = collect_support(problem, kernel, subproblems, background.results)
-    intercepts = np.array([result.intercept for result in background.results])
+    support = collect_support(problem, kernel, subproblems, background.solutions)
+    intercepts = np.array([found.intercept for found in background.solutions])
     columns = problem.kept[support.rows]
     return Expansion(kernel, support.vectors, columns, support.coef, intercepts)
 

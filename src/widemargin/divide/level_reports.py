@@ -7,8 +7,8 @@ import numpy as np
 
 from widemargin.callbacks import LevelProgress, Progress
 from widemargin.divide.records import find_support
-from widemargin.exact.several_problems import Task
-from widemargin.exact.solution import Result
+from widemargin.exact.dual_problem import DualProblem
+from widemargin.exact.solution import Solution
 from widemargin.kernels import Index
 
 Listener = Callable[[LevelProgress], object]
@@ -39,19 +39,19 @@ class LevelReporter:
         self.objective = 0.0
         self.violation: float | None = None
 
-    def finish_cluster(self, c: int, results: list[Result], n_support: int) -> None:
+    def finish_cluster(self, c: int, solutions: list[Solution], n_support: int) -> None:
         """Report that cluster ``c`` is solved; ``n_support`` counts all solved clusters."""
         self.n_done += 1
         self.work_left -= int(self.sizes[c]) ** 2
         self.n_support, self.violation = n_support, None
-        self.objective += sum(r.objective for r in results)
+        self.objective += sum(found.objective for found in solutions)
         self._report()
 
-    def begin_whole(self, tasks: list[Task], n_points: int) -> None:
+    def begin_whole(self, duals: list[DualProblem], n_points: int) -> None:
         """Count the support vectors from which the whole problem starts."""
-        self.n_problems = len(tasks)
-        starts = [np.zeros(len(t.y)) if t.start is None else t.start for t in tasks]
-        self.n_support = len(find_support(tasks, starts, n_points))
+        self.n_problems = len(duals)
+        starts = [np.zeros(len(d)) if d.start is None else d.start for d in duals]
+        self.n_support = len(find_support(duals, starts, n_points))
 
     def finish_round(self, _: int, progress: Progress) -> None:
         """Report a round of the solver on the whole problem."""

@@ -27,7 +27,7 @@ k, l_max, m         ``plan.n_clusters``,          numbers
                     ``plan.sample_size``
 pi                  ``clusters``                  (n_points,)
 V_c                 ``members[c]``                (points of the cluster,)
-y_i alpha_i         ``coef`` of a `Result`        (points of the binary problem,)
+y_i alpha_i         ``coef`` of a `Solution`      (points of the binary problem,)
 ==================  ============================  ==================================
 
 The functions differ from the paper in this: several binary problems share the clusters of a level;
@@ -44,9 +44,10 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from widemargin.deadline import is_late, start_deadline
-from widemargin.divide.background import Background, decide_all
-from widemargin.divide.executors import Job, count_local_threads, limit_time, run_jobs, solve_job
+from widemargin.budget import Budget, StopReason, worst_reason
+from widemargin.deadline import is_late
+from widemargin.divide.background import Background, change_background, decide_all
+from widemargin.divide.executors import Job, count_local_threads, run_jobs, solve_job
 from widemargin.divide.kernel_kmeans import Sampling, divide_points
 from widemargin.divide.level_reports import LevelReporter, Listener
 from widemargin.divide.overlap import (
@@ -59,8 +60,9 @@ from widemargin.divide.overlap import (
 )
 from widemargin.divide.partition import Partition, split_by_group
 from widemargin.divide.records import Level, LevelRecord, Plan, find_support
-from widemargin.exact.several_problems import Task, solve_tasks
-from widemargin.exact.solution import FloatArray, Limits, Result
+from widemargin.exact.dual_problem import DualProblem, FloatArray
+from widemargin.exact.several_problems import solve_problems
+from widemargin.exact.solution import Solution
 from widemargin.kernels import Index, Kernel, Points
 from widemargin.memory import Buffers
 from widemargin.parallel import open_workers
@@ -69,10 +71,10 @@ from widemargin.parallel import open_workers
 def solve_levels(
     kernel: Kernel,
     points: Points,
-    tasks: list[Task],
+    duals: list[DualProblem],
     plan: Plan,
     *,
-    limits: Limits,
+    budget: Budget,
     callback: Listener | None = None,
 ) -> Iterator[Level]:
     """Solve the SVM dual level by level (DC-SVM Algorithm 1).
@@ -85,50 +87,47 @@ def solve_levels(
     ----------
     kernel, points
         The kernel and all training rows prepared for it.
-    tasks : list of Task
+    duals : list of DualProblem
         The binary problems.
     plan : Plan
         Levels and clusters.
-    limits : Limits
-        ``tol`` and ``max_iter`` of each cluster; ``max_time`` and ``cache_bytes`` of all together.
+    budget : Budget
+        ``tol`` and ``max_iter`` of each cluster; deadline and ``cache_bytes`` of all together.
     callback : callable, optional
         Called with a `LevelProgress` after every cluster and every round of the whole problem.
 
     Yields
     ------
     level : Level
-        Levels from ``plan.n_levels`` to ``plan.stop_level``. When ``limits.max_time`` has passed, the
+        Levels from ``plan.n_levels`` to ``plan.stop_level``. At the deadline, the
         levels end with the last complete one, or with the first level if that is incomplete.
     """
-    fit = _Fit(kernel, points, plan, limits, start_deadline(limits.max_time), Buffers())
+    fit = _Fit(kernel, points, plan, budget, Buffers())
     began, rng = perf_counter(), np.random.default_rng(plan.seed)
-    background = fit.solve_background(tasks) if plan.background else None
+    background = fit.solve_background(duals) if plan.background else None
     if background is not None:
-        tasks = [
-            replace(task, linear=decisions - task.y)
-            for task, decisions in zip(tasks, background.decisions, strict=True)
-        ]
+        duals = change_background(duals, background)
     candidates = np.arange(len(points))  # Line 4: the first level samples from all points.
     for number in range(plan.n_levels, max(plan.stop_level, 1) - 1, -1):  # Line 1.
         division = fit.divide(number, candidates, rng)  # Lines 2, 8 and 9.
         report = LevelReporter(number, division.sizes, began, callback)
-        level = fit.solve_clusters(tasks, division, report)  # Lines 10 to 12.
+        level = fit.solve_clusters(duals, division, report)  # Lines 10 to 12.
         if level is None:
             return
         yield replace(level, background=background)
-        if is_late(fit.deadline):
+        if is_late(budget.deadline):
             return
         # An incomplete level is useless from now on, because the last one was complete.
-        fit = replace(fit, limits=replace(limits, all_or_nothing=True))
+        fit = replace(fit, budget=replace(budget, all_or_nothing=True))
         # Line 11: the solution of this level is the initial point of the next.
-        tasks = [replace(t, start=r.coef) for t, r in zip(tasks, level.results, strict=True)]
+        duals = [replace(d, start=s.coef) for d, s in zip(duals, level.solutions, strict=True)]
         if plan.adaptive and level.record.n_support > 0:
             # Line 6. By Theorem 3 only the kernel between support vectors of different clusters
             # separates a level from the optimum, so the clusters need to suit these points only.
-            candidates = find_support(tasks, [r.coef for r in level.results], len(points))
+            candidates = find_support(duals, [s.coef for s in level.solutions], len(points))
     if plan.stop_level == 0:
         report = LevelReporter(0, np.array([len(points)]), began, callback)
-        level = fit.solve_whole(tasks, report)  # Lines 14 and 15.
+        level = fit.solve_whole(duals, report)  # Lines 14 and 15.
         if level is not None:
             yield level
 
@@ -153,13 +152,12 @@ class _Division:
 
 @dataclass(frozen=True)
 class _Fit:
-    """Values that all levels share. The deadline is by `widemargin.deadline`."""
+    """Values that all levels share."""
 
     kernel: Kernel
     points: Points
     plan: Plan
-    limits: Limits
-    deadline: float | None
+    budget: Budget
     buffers: Buffers
 
     def divide(self, number: int, candidates: Index, rng: np.random.Generator) -> _Division:
@@ -168,7 +166,7 @@ class _Fit:
         # Line 2. The exponent is limited because a huge power takes very long to compute.
         n_clusters = min(self.plan.n_clusters ** min(number, 64), len(self.points))
         sampling = Sampling(
-            candidates, self.plan.sample_size, self.limits.cache_bytes, rng, self.plan.is_plain
+            candidates, self.plan.sample_size, self.budget.cache_bytes, rng, self.plan.is_plain
         )
         with open_workers(count_local_threads(self.plan.n_jobs)) as workers:
             partition, clusters = divide_points(
@@ -184,29 +182,29 @@ class _Fit:
                 copies = choose_copies(clusters, nearest, distances, self.plan.overlap)
         return _Division(partition, clusters, perf_counter() - start, copies)
 
-    def solve_background(self, tasks: list[Task]) -> Background:
+    def solve_background(self, duals: list[DualProblem]) -> Background:
         """Solve a random sample, and compute its decision values at all points."""
         rng = np.random.default_rng(self.plan.seed)
         n_points, n_threads = len(self.points), count_local_threads(self.plan.n_jobs)
         rows = np.sort(rng.permutation(n_points)[: self.plan.background])
         is_drawn = np.zeros(n_points, bool)
         is_drawn[rows] = True
-        places = [np.flatnonzero(is_drawn[task.index]) for task in tasks]
+        places = [np.flatnonzero(is_drawn[dual.index]) for dual in duals]
         # A start is that of the clusters, which change the background.
-        cold = [replace(task, start=None) for task in tasks]
+        cold = [replace(dual, start=None) for dual in duals]
         job = self._make_job(cold, rows, places)
-        solved = solve_job(job, self.limits.cache_bytes, n_threads, self.buffers)
-        results = []
-        for task, at, result in zip(tasks, places, solved, strict=True):
-            coef = np.zeros(len(task.y))
-            coef[at] = result.coef
-            results.append(replace(result, coef=coef))
+        solved = solve_job(job, self.budget.cache_bytes, n_threads, self.buffers)
+        solutions = []
+        for dual, at, found in zip(duals, places, solved, strict=True):
+            coef = np.zeros(len(dual))
+            coef[at] = found.coef
+            solutions.append(replace(found, coef=coef))
         with open_workers(n_threads) as workers:
-            decisions = decide_all(self.kernel, self.points, tasks, results, workers)
-        return Background(results, decisions)
+            decisions = decide_all(self.kernel, self.points, duals, solutions, workers)
+        return Background(solutions, decisions)
 
     def solve_clusters(
-        self, tasks: list[Task], division: _Division, report: LevelReporter
+        self, duals: list[DualProblem], division: _Division, report: LevelReporter
     ) -> Level | None:
         """Solve every cluster (Algorithm 1, lines 10 to 12) and concatenate the solutions.
 
@@ -214,39 +212,39 @@ class _Fit:
         """
         start, sizes = perf_counter(), division.sizes
         members = split_by_group(division.clusters, len(sizes))
-        places = [split_by_group(division.clusters[task.index], len(sizes)) for task in tasks]
+        places = [split_by_group(division.clusters[dual.index], len(sizes)) for dual in duals]
         copies = division.copies
         if copies is not None:
-            places = add_copies(tasks, places, copies, len(self.points))
+            places = add_copies(duals, places, copies, len(self.points))
             members = [np.union1d(own, more) for own, more in zip(members, copies, strict=True)]
         # The largest cluster goes first: threads finish together, and buffers do not grow.
         work = np.array([len(rows) for rows in members])
         order = [int(c) for c in np.argsort(-work, kind="stable")]
-        jobs = (partial(self._make_job, tasks, members[c], [at[c] for at in places]) for c in order)
-        solving = run_jobs(jobs, work, self.plan.n_jobs, self.limits.cache_bytes, self.buffers)
-        coefs = [np.zeros(len(task.y)) for task in tasks]
-        n_support, solved, copied = 0, dict[int, list[Result]](), dict[int, Copies]()
-        for c, results in zip(order, solving, strict=True):
+        jobs = (partial(self._make_job, duals, members[c], [at[c] for at in places]) for c in order)
+        solving = run_jobs(jobs, work, self.plan.n_jobs, self.budget.cache_bytes, self.buffers)
+        coefs = [np.zeros(len(dual)) for dual in duals]
+        n_support, solved, copied = 0, dict[int, list[Solution]](), dict[int, Copies]()
+        for c, solutions in zip(order, solving, strict=True):
             at = [mine[c] for mine in places]
             if copies is not None:
-                copied[c] = collect_copies(c, copies[c], tasks, at, results)
-            n_support += _glue(c, division.clusters, tasks, at, results, coefs)
-            solved[c] = results
-            if self.limits.all_or_nothing and not _in_time(results):
+                copied[c] = collect_copies(c, copies[c], duals, at, solutions)
+            n_support += _glue(c, division.clusters, duals, at, solutions, coefs)
+            solved[c] = solutions
+            if self.budget.all_or_nothing and not _in_time(solutions):
                 return None
-            report.finish_cluster(c, results, n_support)
+            report.finish_cluster(c, solutions, n_support)
         by_cluster = [solved[c] for c in range(len(sizes))]
-        results = [
-            _concatenate(coef, [r[p] for r in by_cluster], sizes) for p, coef in enumerate(coefs)
+        solutions = [
+            _concatenate(coef, [s[p] for s in by_cluster], sizes) for p, coef in enumerate(coefs)
         ]
-        record = _summarise(report, results, n_support, division.seconds, perf_counter() - start)
-        intercepts = np.array([[r.intercept for r in results] for results in by_cluster])
+        record = _summarise(report, solutions, n_support, division.seconds, perf_counter() - start)
+        intercepts = np.array([[s.intercept for s in solutions] for solutions in by_cluster])
         joined = join_copies([copied[c] for c in sorted(copied)]) if copied else None
         return Level(
-            record, division.partition, division.clusters, results, intercepts, copies=joined
+            record, division.partition, division.clusters, solutions, intercepts, copies=joined
         )
 
-    def solve_whole(self, tasks: list[Task], report: LevelReporter) -> Level | None:
+    def solve_whole(self, duals: list[DualProblem], report: LevelReporter) -> Level | None:
         """Solve the whole problem (Algorithm 1, lines 14 and 15).
 
         Returns None if it ran out of time and there is a complete level to fall back on.
@@ -254,53 +252,44 @@ class _Fit:
         start, n_points = perf_counter(), len(self.points)
         # Line 14 is done by the solver. By Theorem 2, a point with a large gradient that is no
         # support vector of level 1 is none of the whole problem, so few points are missing.
-        tasks = [replace(task, refine=self.plan.refine) for task in tasks]
-        report.begin_whole(tasks, n_points)
+        duals = [replace(dual, refine=self.plan.refine) for dual in duals]
+        report.begin_whole(duals, n_points)
         with open_workers(count_local_threads(self.plan.n_jobs)) as workers:
-            results = solve_tasks(  # Line 15.
-                self.kernel, self.points, tasks, workers, intercept=self.plan.fit_intercept,
-                limits=limit_time(self.limits, self.deadline), seed=self.plan.seed,
+            solutions = solve_problems(  # Line 15.
+                self.kernel, self.points, duals, workers, budget=self.budget, seed=self.plan.seed,
                 callback=report.finish_round, buffers=self.buffers,
             )  # fmt: skip
-        if self.limits.all_or_nothing and not _in_time(results):
+        if self.budget.all_or_nothing and not _in_time(solutions):
             return None
-        n_support = len(find_support(tasks, [result.coef for result in results], n_points))
-        report.finish_cluster(0, results, n_support)
-        record = _summarise(report, results, n_support, 0.0, perf_counter() - start)
-        intercepts = np.array([[r.intercept for r in results]])
-        return Level(record, None, np.zeros(n_points, np.int32), results, intercepts)
+        n_support = len(find_support(duals, [found.coef for found in solutions], n_points))
+        report.finish_cluster(0, solutions, n_support)
+        record = _summarise(report, solutions, n_support, 0.0, perf_counter() - start)
+        intercepts = np.array([[found.intercept for found in solutions]])
+        return Level(record, None, np.zeros(n_points, np.int32), solutions, intercepts)
 
-    def _make_job(self, tasks: list[Task], rows: Index, places: list[Index]) -> Job:
+    def _make_job(self, duals: list[DualProblem], rows: Index, places: list[Index]) -> Job:
         """Make the job that solves one cluster (DC-SVM Eq. 2); it holds a copy of the points.
 
-        ``rows`` are the points of the cluster, and ``places`` their positions in each task.
+        ``rows`` are the points of the cluster, and ``places`` their positions in each problem.
         """
         inside = [
-            Task(
-                np.searchsorted(rows, task.index[at]),
-                task.y[at],
-                task.upper[at],
-                None if task.start is None else task.start[at],
-                linear=None if task.linear is None else task.linear[at],
-            )
-            for task, at in zip(tasks, places, strict=True)
+            dual.cut(at, np.searchsorted(rows, dual.index[at]))
+            for dual, at in zip(duals, places, strict=True)
         ]
-        return Job(
-            self.kernel, self.kernel.take(self.points, rows), inside, self.plan.fit_intercept,
-            self.limits, self.deadline, self.plan.seed,
-        )  # fmt: skip
+        points = self.kernel.take(self.points, rows)
+        return Job(self.kernel, points, inside, self.budget, self.plan.seed)
 
 
-def _in_time(results: list[Result]) -> bool:
-    return all(result.stop_reason != "max_time" for result in results)
+def _in_time(solutions: list[Solution]) -> bool:
+    return all(found.stop_reason != StopReason.MAX_TIME for found in solutions)
 
 
 def _glue(
     c: int,
     clusters: NDArray[np.int32],
-    tasks: list[Task],
+    duals: list[DualProblem],
     places: list[Index],
-    results: list[Result],
+    solutions: list[Solution],
     coefs: list[FloatArray],
 ) -> int:
     """Copy the solution of cluster c to the coefficients of all points.
@@ -308,38 +297,36 @@ def _glue(
     Returns the number of its points that are a support vector of at least one binary problem.
     """
     support = []
-    for task, coef, at, result in zip(tasks, coefs, places, results, strict=True):
+    for dual, coef, at, found in zip(duals, coefs, places, solutions, strict=True):
         # The cluster may also hold copies of points of other clusters.
-        is_own = clusters[task.index[at]] == c
+        is_own = clusters[dual.index[at]] == c
         own = at[is_own]
-        coef[own] = result.coef[is_own]
-        support.append(task.index[own[coef[own] != 0]])
+        coef[own] = found.coef[is_own]
+        support.append(dual.index[own[coef[own] != 0]])
     return len(np.unique(np.concatenate(support)))
 
 
-def _concatenate(coef: FloatArray, results: list[Result], sizes: Index) -> Result:
+def _concatenate(coef: FloatArray, parts: list[Solution], sizes: Index) -> Solution:
     """Concatenate the solutions of the clusters of one binary problem.
 
     By DC-SVM Lemma 1 this is the optimum of the whole problem for the kernel that is zero between
     clusters (Eq. 3), so objectives and duality gaps add up.
     """
-    reasons = {r.stop_reason for r in results}
-    worst = next(r for r in ("max_time", "max_iter", "stalled", "converged") if r in reasons)
-    return Result(
+    return Solution(
         coef=coef,
         gradient=np.empty(0),
-        intercept=float(np.average([r.intercept for r in results], weights=sizes)),
-        objective=float(sum(r.objective for r in results)),
-        duality_gap=float(sum(r.duality_gap for r in results)),
-        violation=max(r.violation for r in results),
-        n_iter=sum(r.n_iter for r in results),
-        stop_reason=worst,
+        intercept=float(np.average([part.intercept for part in parts], weights=sizes)),
+        objective=float(sum(part.objective for part in parts)),
+        duality_gap=float(sum(part.duality_gap for part in parts)),
+        violation=max(part.violation for part in parts),
+        n_iter=sum(part.n_iter for part in parts),
+        stop_reason=worst_reason(part.stop_reason for part in parts),
     )
 
 
 def _summarise(
     report: LevelReporter,
-    results: list[Result],
+    solutions: list[Solution],
     n_support: int,
     clustering_seconds: float,
     solving_seconds: float,
@@ -349,8 +336,8 @@ def _summarise(
         n_clusters=len(report.sizes),
         largest_cluster=int(report.sizes.max()),
         n_support=n_support,
-        objective=sum(r.objective for r in results),
+        objective=sum(found.objective for found in solutions),
         clustering_seconds=clustering_seconds,
         solving_seconds=solving_seconds,
-        is_complete=_in_time(results),
+        is_complete=_in_time(solutions),
     )

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin.divide.partition import split_by_group
-from widemargin.exact.several_problems import Task
-from widemargin.exact.solution import FloatArray, Result
+from widemargin.exact.dual_problem import DualProblem, FloatArray
+from widemargin.exact.solution import Solution
 from widemargin.kernels import Index
 
 #: Nearest clusters of a point that it may join.
@@ -74,13 +74,13 @@ def choose_copies(
 
 
 def add_copies(
-    tasks: list[Task], places: list[list[Index]], copies: list[Index], n_points: int
+    duals: list[DualProblem], places: list[list[Index]], copies: list[Index], n_points: int
 ) -> list[list[Index]]:
-    """Add the copies to the positions in each task of the points of each cluster."""
+    """Add the copies to the positions in each dual of the points of each cluster."""
     joined = []
-    for task, mine in zip(tasks, places, strict=True):
+    for dual, mine in zip(duals, places, strict=True):
         position = np.full(n_points, -1)
-        position[task.index] = np.arange(len(task.index))
+        position[dual.index] = np.arange(len(dual.index))
         more = [position[rows] for rows in copies]
         joined.append(
             [np.sort(np.concatenate([a, b[b >= 0]])) for a, b in zip(mine, more, strict=True)]
@@ -89,17 +89,17 @@ def add_copies(
 
 
 def collect_copies(
-    c: int, rows: Index, tasks: list[Task], places: list[Index], results: list[Result]
+    c: int, rows: Index, duals: list[DualProblem], places: list[Index], solutions: list[Solution]
 ) -> Copies:
-    """Collect the dual variables of the copies in cluster c from the results of its problems.
+    """Collect the dual variables of the copies in cluster c from the solutions of its problems.
 
-    ``rows`` are the copies, and ``places`` the positions of all points of the cluster in each task.
+    ``rows`` are the copies, and ``places`` the positions of all points of the cluster in each dual.
     """
-    coef = np.zeros((len(tasks), len(rows)))
-    for p, (task, at, result) in enumerate(zip(tasks, places, results, strict=True)):
-        points = task.index[at]
+    coef = np.zeros((len(duals), len(rows)))
+    for p, (dual, at, found) in enumerate(zip(duals, places, solutions, strict=True)):
+        points = dual.index[at]
         is_copy = np.isin(points, rows, assume_unique=True)
-        coef[p, np.searchsorted(rows, points[is_copy])] = result.coef[is_copy]
+        coef[p, np.searchsorted(rows, points[is_copy])] = found.coef[is_copy]
     used = np.flatnonzero(coef.any(axis=0))
     return Copies(rows[used], np.full(len(used), c, np.int32), coef[:, used])
 

@@ -13,20 +13,23 @@ mnist      0.2                                        0.3
 =========  =========================================  =====================================
 """
 
+from dataclasses import replace
+
 import numpy as np
 
-from widemargin.deadline import share_time, time_left
+from widemargin.budget import Budget
+from widemargin.deadline import share_time
 from widemargin.divide.executors import count_local_threads
 from widemargin.divide.records import Plan
-from widemargin.exact.several_problems import Task, solve_tasks
-from widemargin.exact.solution import FloatArray, Limits
+from widemargin.exact.dual_problem import DualProblem, FloatArray
+from widemargin.exact.several_problems import solve_problems
 from widemargin.kernels import Kernel, Points
 from widemargin.parallel import open_workers
 
 #: Problems with fewer points are always divided: a sample would take too much of their time.
 PROBED_POINTS = 10_000
 #: Points in each sample, number of binary problems sampled (the largest), and tolerance.
-PROBE_ROWS, PROBED_TASKS, PROBE_TOL = 1000, 3, 0.1
+PROBE_ROWS, PROBED_PROBLEMS, PROBE_TOL = 1000, 3, 0.1
 #: A problem is easy if the mean share of support vectors in the samples is smaller than this.
 HARD_SHARE = 0.5
 #: The samples may take one part in this many of the time left.
@@ -39,7 +42,7 @@ def may_skip_levels(plan: Plan, n_points: int) -> bool:
 
 
 def is_easy(
-    kernel: Kernel, points: Points, tasks: list[Task], plan: Plan, deadline: float | None
+    kernel: Kernel, points: Points, duals: list[DualProblem], plan: Plan, deadline: float | None
 ) -> bool:
     """Solve samples of the largest binary problems and tell whether support vectors are few.
 
@@ -47,27 +50,22 @@ def is_easy(
     ----------
     kernel, points
         The kernel and all training rows prepared for it.
-    tasks : list of Task
+    duals : list of DualProblem
         The binary problems.
     plan : Plan
-        Its ``seed``, ``n_jobs`` and ``fit_intercept`` are used.
+        Its ``seed`` and ``n_jobs`` are used.
     deadline : float or None
         End of the fit, by `widemargin.deadline`.
     """
     rng = np.random.default_rng(plan.seed)
-    largest = sorted(tasks, key=lambda task: -len(task.index))[:PROBED_TASKS]
-    drawn = [rng.permutation(len(task.index))[:PROBE_ROWS] for task in largest]
+    largest = sorted(duals, key=lambda dual: -len(dual))[:PROBED_PROBLEMS]
     samples = [
-        Task(task.index[at], task.y[at], task.upper[at])
-        for task, at in zip(largest, drawn, strict=True)
+        replace(dual.cut(rng.permutation(len(dual))[:PROBE_ROWS]), start=None) for dual in largest
     ]
-    limits = Limits(tol=PROBE_TOL, max_time=time_left(share_time(deadline, PROBE_SHARE)))
+    budget = Budget(tol=PROBE_TOL, deadline=share_time(deadline, PROBE_SHARE))
     with open_workers(count_local_threads(plan.n_jobs)) as workers:
-        results = solve_tasks(
-            kernel, points, samples, workers, intercept=plan.fit_intercept, limits=limits,
-            seed=plan.seed,
-        )  # fmt: skip
-    return share_support([result.coef for result in results]) < HARD_SHARE
+        solutions = solve_problems(kernel, points, samples, workers, budget=budget, seed=plan.seed)
+    return share_support([found.coef for found in solutions]) < HARD_SHARE
 
 
 def share_support(coefs: list[FloatArray]) -> float:

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from widemargin.divide.background import Background
 from widemargin.divide.overlap import Copies
 from widemargin.divide.partition import Partition
-from widemargin.exact.several_problems import Task
-from widemargin.exact.solution import FloatArray, Result
+from widemargin.exact.dual_problem import DualProblem, FloatArray
+from widemargin.exact.solution import Solution
 from widemargin.kernels import Index
 
 #: A level is left out if its clusters would have fewer points than this on average.
@@ -108,13 +108,13 @@ class Level:
         The clusters; None for the whole problem.
     clusters : ndarray of shape (n_points,)
         Cluster of every point: the paper's pi.
-    results : list of Result
+    solutions : list of Solution
         One for each binary problem: the solutions of the clusters, concatenated. The intercept is
         the mean over the clusters, weighted by their numbers of points.
     intercepts : ndarray of shape (n_clusters, n_problems)
         Intercepts of each cluster.
     background : Background or None
-        What ``results`` change, if there is a background.
+        What ``solutions`` change, if there is a background.
     copies : Copies or None
         Dual variables of points in clusters that are not their own, if clusters overlap.
     """
@@ -122,7 +122,7 @@ class Level:
     record: LevelRecord
     partition: Partition | None
     clusters: NDArray[np.int32]
-    results: list[Result]
+    solutions: list[Solution]
     intercepts: FloatArray
     background: Background | None = None
     copies: Copies | None = None
@@ -140,9 +140,9 @@ def count_levels(
     return level
 
 
-def find_support(tasks: list[Task], coefs: list[FloatArray], n_points: int) -> Index:
+def find_support(duals: list[DualProblem], coefs: list[FloatArray], n_points: int) -> Index:
     """Return the points that are support vectors of at least one binary problem."""
     is_support = np.zeros(n_points, bool)
-    for task, coef in zip(tasks, coefs, strict=True):
-        is_support[task.index[coef != 0]] = True
+    for dual, coef in zip(duals, coefs, strict=True):
+        is_support[dual.index[coef != 0]] = True
     return np.flatnonzero(is_support)

@@ -4,7 +4,7 @@ Where pair moves crawl, because the kernel matrix is badly conditioned or C is l
 interior-point method takes over in between.
 """
 
-import time
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -12,19 +12,14 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.linalg.lapack import dpotrf, dpotrs
 
+from widemargin.budget import Budget, StopReason
+from widemargin.exact.dual_problem import DualProblem, FloatArray
 from widemargin.exact.interior_point import minimise_interior
 from widemargin.exact.pair_moves_fast import optimise_small
-from widemargin.exact.solution import (
-    IDLE_SHARE,
-    FloatArray,
-    Limits,
-    Result,
-    limit_reached,
-    make_feasible,
-    optimum_of,
-    stopped,
-)
+from widemargin.exact.solution import IDLE_SHARE, Solution, judge, suit_intercept
 
+#: Function of a kernel matrix, a problem without epsilon and variables that returns better ones.
+Minimiser = Callable[[FloatArray, DualProblem, FloatArray], FloatArray]
 #: Pair updates per row before Newton steps are tried, and rounds of both. Ctrl-C and the time limit
 #: are checked between rounds.
 MOVES_PER_ROW, MAX_ROUNDS = 150, 5
@@ -41,74 +36,75 @@ FLAT = 1e-13
 PIVOTS = 1e-10
 
 
-def solve_small(
-    K: FloatArray, y: FloatArray, upper: FloatArray, *, intercept: bool, limits: Limits,
-    start: FloatArray | None = None, linear: FloatArray | None = None,
-) -> Result:  # fmt: skip
-    """Solve ``min 0.5 b'Kb + linear'b`` until only rounding is left.
+def solve_small(K: FloatArray, problem: DualProblem, budget: Budget) -> Solution:
+    """Solve a `DualProblem` until only rounding is left.
 
     Parameters
     ----------
     K : ndarray of shape (n, n)
         Kernel matrix in float64.
-    y, upper, intercept, start
-        As for `solve_box_qp`.
-    limits : Limits
+    problem : DualProblem
+        Linear term, bounds and start.
+    budget : Budget
         When to stop; what is done beyond ``tol`` does not count as moves.
 
     Returns
     -------
-    Result
+    Solution
         The solution, never worse than the start.
     """
-    began = time.perf_counter()
-    lower, high = np.where(y > 0, 0.0, -upper), np.where(y > 0, upper, 0.0)
-    is_classification, linear = linear is None, -y if linear is None else linear
-    coef = np.zeros(len(y))
-    if start is not None:
-        coef = make_feasible(start, lower, high, intercept)
+    coef, linear = problem.first_point(), problem.linear
     n_moves, objective = 0, np.inf
     for _ in range(MAX_ROUNDS):
-        gradient, allowed = K @ coef + linear, MOVES_PER_ROW * len(y)
-        if limits.max_iter >= 0:
-            allowed = min(allowed, limits.max_iter - n_moves)
+        gradient = K @ coef + linear
+        allowed = int(min(MOVES_PER_ROW * len(problem), budget.iterations_left(n_moves)))
         made, violation = optimise_small(
-            intercept, K, lower, high, 0.5 * limits.tol, allowed, gradient, coef
-        )
+            problem.is_tied, problem.epsilon, K, problem.lower, problem.upper, 0.5 * budget.tol,
+            allowed, gradient, coef,
+        )  # fmt: skip
         n_moves += made
-        is_done = made < allowed or violation < 0.5 * limits.tol
-        reason = None if is_done else limit_reached(n_moves, time.perf_counter() - began, limits)
-        found = optimum_of(coef, K @ coef + linear, y, upper, intercept, linear)
+        is_done = made < allowed or violation < 0.5 * budget.tol
+        reason = None if is_done else budget.limit_reached(n_moves)
+        found = judge(problem, coef, K @ coef + linear)
         if not is_done and reason is None:
-            coef, found = _jump(K, linear, y, lower, high, intercept, found)
+            # Pairs crawl where the kernel is nearly singular; steps of all variables do not.
+            found = _improve(K, problem, found, _jump)
         if reason is None:
-            # Pairs crawl where the kernel is nearly singular; steps of all free variables do not.
-            finished = walk_to_optimum(K, linear, lower, high, intercept, coef)
-            better = optimum_of(finished, K @ finished + linear, y, upper, intercept, linear)
-            # Where kernel values are huge, rounding may cost more than steps gain.
-            if better.objective <= found.objective + IDLE_SHARE * abs(found.objective):
-                coef, found = finished, better
+            found = _improve(K, problem, found, _walk_on)
+        coef = found.coef
         is_idle = objective - found.objective <= IDLE_SHARE * abs(found.objective)
-        if reason is None and found.violation < limits.tol:
-            reason = "converged"
+        if reason is None and found.violation < budget.tol:
+            reason = StopReason.CONVERGED
         if reason is not None or is_done or is_idle:
             break
         objective = found.objective
-    if reason in ("max_iter", "max_time") and is_classification:
-        found = stopped(found, y, upper, intercept)
-    return replace(found, n_iter=n_moves, stop_reason=reason or "stalled")
+    reason = StopReason.STALLED if reason is None else reason
+    found = suit_intercept(problem, found) if reason.is_limit else found
+    return replace(found, n_iter=n_moves, stop_reason=reason)
 
 
-def _jump(
-    K: FloatArray, linear: FloatArray, y: FloatArray, lower: FloatArray, high: FloatArray,
-    intercept: bool, found: Result,
-) -> tuple[FloatArray, Result]:  # fmt: skip
-    """The interior-point solution if it is better than what pair moves have found."""
-    has_both_signs = bool(lower.any() and high.any())
-    total = (0.0 if has_both_signs else float(found.coef.sum())) if intercept else None
-    coef = minimise_interior(K, linear, lower, high, total=total, start=found.coef)
-    better = optimum_of(coef, K @ coef + linear, y, high - lower, intercept, linear)
-    return (coef, better) if better.objective < found.objective else (found.coef, found)
+def _improve(K: FloatArray, problem: DualProblem, found: Solution, minimise: Minimiser) -> Solution:
+    """Return what ``minimise`` makes of a solution, unless rounding costs more than it gains.
+
+    In regression every variable stays on its side of zero.
+    """
+    towards = -(found.gradient + found.intercept)
+    coef = minimise(K, problem.one_sided(found.coef, towards), found.coef)
+    better = judge(problem, coef, K @ coef + problem.linear)
+    is_better = better.objective <= found.objective + IDLE_SHARE * abs(found.objective)
+    return better if is_better else found
+
+
+def _jump(K: FloatArray, problem: DualProblem, coef: FloatArray) -> FloatArray:
+    """Variables after an interior-point solve."""
+    return minimise_interior(
+        K, problem.linear, problem.lower, problem.upper, total=problem.total, start=coef
+    )
+
+
+def _walk_on(K: FloatArray, problem: DualProblem, coef: FloatArray) -> FloatArray:
+    """Variables after Newton steps of all free ones."""
+    return walk_to_optimum(K, problem.linear, problem.lower, problem.upper, problem.is_tied, coef)
 
 
 def walk_to_optimum(
@@ -124,7 +120,7 @@ def walk_to_optimum(
     coef, size = coef.copy(), np.abs(K)
     slope, scale = K @ coef + linear, 1.0 + float((size @ np.abs(coef)).max())
     _, violation = optimise_small(
-        intercept, K, lower, high, EXACT * scale, FINISH_ENTRIES // len(coef), slope, coef
+        intercept, 0.0, K, lower, high, EXACT * scale, FINISH_ENTRIES // len(coef), slope, coef
     )
     if violation < EXACT * scale:
         return coef

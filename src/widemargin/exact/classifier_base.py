@@ -12,11 +12,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin.budget import Budget, worst_reason
 from widemargin.deadline import start_deadline
 from widemargin.exact.active_set import solve_small
+from widemargin.exact.dual_problem import DualProblem, classification_dual
 from widemargin.exact.expansion import Expansion, score_classes, vote
-from widemargin.exact.several_problems import Task
-from widemargin.exact.solution import Limits, Result
+from widemargin.exact.float64_finish import ExactMatrix
+from widemargin.exact.solution import Solution
 from widemargin.exact.solve import exact_matrix, finish_exactly
 from widemargin.kernels import (
     Index,
@@ -178,38 +180,40 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
 
     def _prepare(
         self, problem: Problem, kernel: Kernel, subproblems: list[Subproblem]
-    ) -> tuple[Points, list[Task], int]:
-        """Points, tasks with their warm starts, and the bytes that are left for solving them."""
+    ) -> tuple[Points, list[DualProblem], int]:
+        """Points, dual problems with their warm starts, and the bytes left for solving them."""
         points = kernel.prepare(problem.X)
         n_rows = max(len(s.y) for s in subproblems)
         taken = points.nbytes + self._bytes_per_row * n_rows
-        budget = parse_bytes(self.memory) - taken
-        require_two_rows(budget, n_rows, taken)
+        cache_bytes = parse_bytes(self.memory) - taken
+        require_two_rows(cache_bytes, n_rows, taken)
         check_kernel_range(kernel, kernel.diag(points))
         starts = self._warm_starts(problem, len(subproblems))
-        tasks = [
-            Task(sub.index, sub.y, self.C * problem.weights[sub.index], start)
+        duals = [
+            classification_dual(
+                sub.index, sub.y, self.C * problem.weights[sub.index],
+                intercept=self.fit_intercept, start=start,
+            )
             for sub, start in zip(subproblems, starts, strict=True)
-        ]
-        return points, tasks, budget
+        ]  # fmt: skip
+        return points, duals, cache_bytes
 
     def _polish(
-        self, kernel: Kernel, X: Any, points: Points, task: Task, result: Result, limits: Limits
-    ) -> Result:
-        """Finish a problem of few points with float64 kernel values."""
-        if not is_small(len(task.index), X.shape[1]):
+        self, kernel: Kernel, X: Any, points: Points, dual: DualProblem, found: Solution,
+        budget: Budget,
+    ) -> Solution:  # fmt: skip
+        """Finish a problem with float64 kernel values where float32 may not be enough."""
+        if not is_small(len(dual), X.shape[1]):
             scale = float(np.abs(kernel.diag(points)).max())
-            return finish_exactly(
-                kernel, X, scale, task, result, intercept=self.fit_intercept, limits=limits
-            )
-        if result.stop_reason not in ("converged", "stalled"):
-            return result
+            K = ExactMatrix(kernel, X, dual.index)
+            return finish_exactly(K, scale, dual, found, budget)
+        if found.stop_reason.is_limit:
+            return found
         with single_blas:
-            found = solve_small(
-                exact_matrix(kernel, X, task.index), task.y, task.upper,
-                intercept=self.fit_intercept, limits=limits, start=result.coef,
-            )  # fmt: skip
-        return replace(found, n_iter=result.n_iter + found.n_iter)
+            polished = solve_small(
+                exact_matrix(kernel, X, dual.index), replace(dual, start=found.coef), budget
+            )
+        return replace(polished, n_iter=found.n_iter + polished.n_iter)
 
     def _warm_starts(
         self, problem: Problem, n_problems: int
@@ -225,7 +229,7 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
     def _keep(
         self, problem: Problem, kernel: Kernel, subproblems: list[Subproblem], solved: Any
     ) -> None:
-        """Set the fitted attributes from what `_solve` returned, here a list of `Result`."""
+        """Set the fitted attributes from what `_solve` returned, here a list of `Solution`."""
         support = collect_support(problem, kernel, subproblems, solved)
         self._keep_results(problem, kernel, subproblems, solved, support)
 
@@ -234,7 +238,7 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
         problem: Problem,
         kernel: Kernel,
         subproblems: list[Subproblem],
-        results: list[Result],
+        results: list[Solution],
         support: "SupportSet",
     ) -> None:
         """Set the fitted attributes that all exact kernel classifiers have."""
@@ -252,7 +256,7 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
         self.objective_ = one_or_all([r.objective for r in results])
         self.duality_gap_ = one_or_all([r.duality_gap for r in results])
         self.n_iter_ = one_or_all([r.n_iter for r in results])
-        self.stop_reason_ = max((r.stop_reason for r in results), key=STOP_REASONS.index)
+        self.stop_reason_ = worst_reason(r.stop_reason for r in results).value
         if self.warm_start:
             self._warm_state = (problem.labels, [r.coef for r in results])
 
@@ -340,7 +344,7 @@ class SupportSet:
 
 
 def collect_support(
-    problem: Problem, kernel: Kernel, subproblems: list[Subproblem], results: list[Result]
+    problem: Problem, kernel: Kernel, subproblems: list[Subproblem], results: list[Solution]
 ) -> SupportSet:
     """Collect the support vectors of all binary problems."""
     coef = np.zeros((len(results), len(problem.labels)))

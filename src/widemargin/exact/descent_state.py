@@ -7,17 +7,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from widemargin.budget import Budget, StopReason
 from widemargin.callbacks import Progress
+from widemargin.exact.dual_problem import DualProblem, FloatArray
 from widemargin.exact.kernel_matrix import NO_SOURCE, Gram
 from widemargin.exact.pair_moves_fast import judge_solution, optimise_pairs
-from widemargin.exact.solution import (
-    FloatArray,
-    Limits,
-    Result,
-    make_feasible,
-    optimum_of,
-    stopped,
-)
+from widemargin.exact.solution import Solution, judge, suit_intercept
 from widemargin.exact.working_matrix import WorkingMatrix
 from widemargin.kernels import Index
 
@@ -70,50 +65,34 @@ class _Iterate(NamedTuple):
 class DescentState:
     """Variables of the descent. Only the gradient of ``active`` points is up to date."""
 
-    def __init__(
-        self,
-        gram: Gram,
-        y: FloatArray,
-        upper: FloatArray,
-        intercept: bool,
-        limits: Limits,
-        start: FloatArray | None,
-        refine: bool,
-        seed: int,
-        linear: FloatArray | None,
-    ) -> None:
+    def __init__(self, gram: Gram, problem: DualProblem, budget: Budget, seed: int) -> None:
         self.n = len(gram)
-        self.gram, self.y, self.intercept, self.tol = gram, y, intercept, limits.tol
-        self.lower = np.where(y > 0, 0.0, -upper)
-        self.upper = np.where(y > 0, upper, 0.0)
+        self.gram, self.problem, self.budget = gram, problem, budget
         self.diag = gram.diag.astype(np.float32)
-        self.working = WorkingMatrix(gram, limits.cache_bytes)
+        self.working = WorkingMatrix(gram, budget.cache_bytes)
         self.n_iter = 0
         self.rests_left = MAX_RESTS
-        self.give_up_at = np.inf
+        self.deadline = np.inf if budget.deadline is None else budget.deadline
         # Seconds that a kernel value took lately, to tell what there is still time for.
         self.value_seconds = 0.0
         self.best_sample: _Iterate | None = None
-        self.is_classification = linear is None
-        self.linear = -y if linear is None else linear
-        self.gradient = self.linear.copy()
+        self.gradient = problem.linear.copy()
         # Coefficients for which the gradient of inactive points was computed.
         self.rested_coef: FloatArray | None = None
-        self.order = gram.sample_order(y, seed)
+        self.order = draw_order(problem.labels, self.n, seed)
         self.first_sample = min(max(self.n // 4, MIN_SAMPLE), MAX_SAMPLE)
-        self.sample_tol = max(limits.tol, SAMPLE_TOL)
-        if start is None:
-            self.coef = np.zeros(self.n)
+        self.sample_tol = max(budget.tol, SAMPLE_TOL)
+        self.coef = problem.first_point()
+        if problem.start is None:
             self.n_seen = self.n if self.n <= 2 * self.first_sample else self.first_sample
             self.active = np.sort(self.order[: self.n_seen])
             return
-        self.coef = make_feasible(start, self.lower, self.upper, intercept)
         self.active, self.n_seen = np.arange(self.n), self.n
         support = np.flatnonzero(self.coef)
-        if refine and len(support):
+        if problem.refine and len(support):
             self.order = np.concatenate([support, np.setdiff1d(self.active, support)])
             self.active, self.n_seen = support, len(support)
-            self.sample_tol = max(limits.tol, REFINE_TOL)
+            self.sample_tol = max(budget.tol, REFINE_TOL)
 
     @property
     def sees_all(self) -> bool:
@@ -125,13 +104,11 @@ class DescentState:
 
     def measure(self) -> float:
         """Violation of the optimality conditions among the active points."""
-        coef = self.coef[self.active]
-        gradient = self.gradient[self.active]
-        self.rises = coef < self.upper[self.active]
-        self.falls = coef > self.lower[self.active]
-        self.low = float(np.min(gradient, where=self.rises, initial=np.inf))
-        self.high = float(np.max(gradient, where=self.falls, initial=-np.inf))
-        if not self.intercept:
+        active = self.active
+        self.rise, self.fall = self.problem.slopes(self.gradient[active], self.coef[active], active)
+        self.low = float(self.rise.min(initial=np.inf))
+        self.high = float(self.fall.max(initial=-np.inf))
+        if not self.problem.is_tied:
             self.low, self.high = min(self.low, 0.0), max(self.high, 0.0)
         self.violation = self.high - self.low
         return self.violation
@@ -152,10 +129,10 @@ class DescentState:
 
     def _primal(self) -> float:
         """Primal objective on the active points of the model that the coefficients make."""
-        active = self.active
+        active, problem = self.active, self.problem
         _, _, quadratic, loss = judge_solution(
-            self.intercept, self.linear[active], self.y[active], (self.upper - self.lower)[active],
-            self.gradient[active], self.coef[active],
+            problem.is_tied, problem.epsilon, problem.linear[active], problem.lower[active],
+            problem.upper[active], self.gradient[active], self.coef[active],
         )  # fmt: skip
         return 0.5 * float(quadratic) + float(loss)
 
@@ -163,11 +140,11 @@ class DescentState:
         """Compute the gradient of some points, from changes of coefficients if these are few."""
         change = None if self.rested_coef is None else self.coef - self.rested_coef
         if change is None or np.count_nonzero(change) >= np.count_nonzero(self.coef):
-            change, self.gradient[stale] = self.coef, self.linear[stale]
+            change, self.gradient[stale] = self.coef, self.problem.linear[stale]
         changed = np.flatnonzero(change)
         self._add_products(stale, changed, change[changed])
 
-    def improve(self, spare_moves: float, deadline: float) -> float:
+    def improve(self) -> float:
         """One round: choose the working set, optimise on it, bring the gradient up to date.
 
         Returns by how much the objective has decreased. A round whose gradient there is no time for
@@ -176,12 +153,12 @@ class DescentState:
         score = self._score()
         self.working.change_members(self._choose_members(score))
         members = self.working.members
-        coef = self._optimise(members, spare_moves, deadline)
+        coef = self._optimise(members)
         change = coef - self.coef[members]
         moved = np.flatnonzero(change)
         cost = self.value_seconds * self.n_active * len(moved)
         # The first round in any case: a poor model is better than none.
-        if self.coef.any() and time.perf_counter() + cost + self.finish_seconds() > deadline:
+        if self.coef.any() and time.perf_counter() + cost + self.finish_seconds() > self.deadline:
             return 0.0
         self._rest(score)
         # Set, not added to: a sum could round to just beyond a bound.
@@ -221,26 +198,22 @@ class DescentState:
             seconds=seconds,
         )
 
-    def result(self, reason: str) -> Result:
-        upper = self.upper - self.lower
-        found = optimum_of(self.coef, self.gradient, self.y, upper, self.intercept, self.linear)
-        if reason in ("max_iter", "max_time") and self.is_classification:
-            found = stopped(found, self.y, upper, self.intercept)
+    def solution(self, reason: StopReason) -> Solution:
+        found = judge(self.problem, self.coef, self.gradient)
+        if reason.is_limit:
+            found = suit_intercept(self.problem, found)
         return replace(found, n_iter=self.n_iter, stop_reason=reason)
 
     def _score(self) -> FloatArray:
         """By how much each active point violates its condition; negative where it is satisfied."""
         offset = 0.0
-        if self.intercept:
-            free = self.rises & self.falls
+        if self.problem.is_tied:
+            free = self.rise == self.fall
             if free.any():
-                offset = float(np.median(self.gradient[self.active[free]]))
+                offset = float(np.median(self.rise[free]))
             else:
                 offset = _finite_mean(self.low, self.high)
-        above = self.gradient[self.active] - offset
-        return np.maximum(
-            np.where(self.rises, -above, -np.inf), np.where(self.falls, above, -np.inf)
-        )
+        return np.maximum(offset - self.rise, self.fall - offset)
 
     def _choose_members(self, score: FloatArray) -> BoolArray:
         """Mark the working set: free variables, members that nearly violate, the worst violators.
@@ -249,19 +222,19 @@ class DescentState:
         solution few do not, and the working matrix stays small.
         """
         inside = self._mark(self.working.members)[self.active]
-        free = self.rises & self.falls
+        free = self.rise == self.fall
         chosen = inside & (free | (score > -KEEP_MARGIN * self.violation))
-        chosen |= free & (score > ENTRY_SHARE * self.tol)
+        chosen |= free & (score > ENTRY_SHARE * self.budget.tol)
         others = np.flatnonzero((score > 0) & ~chosen & ~free)
         n_added = max(self.first_sample // 2, int(ADDED_SHARE * np.count_nonzero(chosen)))
         chosen[_largest(others, score, n_added)] = True
-        if self.intercept:
+        if self.problem.is_tied:
             # The sum is held, so a variable changes only together with another: every new member
             # needs partners.
             n_partners = max(1, int(np.count_nonzero(chosen & ~inside)))
-            gradient, partners = self.gradient[self.active], np.flatnonzero(free)
-            chosen[_largest(partners, gradient, n_partners)] = True
-            chosen[_largest(partners, -gradient, n_partners)] = True
+            partners = np.flatnonzero(free)
+            chosen[_largest(partners, self.fall, n_partners)] = True
+            chosen[_largest(partners, -self.rise, n_partners)] = True
         if np.count_nonzero(chosen) > self.working.max_members:
             at = np.flatnonzero(chosen)
             chosen[:] = False
@@ -271,28 +244,27 @@ class DescentState:
     def _most_violating(self, at: Index) -> Index:
         """The most violating variables of either direction, so that the worst pair is among them."""
         half = self.working.max_members // 2
-        gradient = self.gradient[self.active]
-        rising = _largest(at[self.rises[at]], -gradient, half)
-        falling = np.setdiff1d(at[self.falls[at]], rising)
-        return np.concatenate([rising, _largest(falling, gradient, half)])
+        rising = _largest(at[np.isfinite(self.rise[at])], -self.rise, half)
+        falling = np.setdiff1d(at[np.isfinite(self.fall[at])], rising)
+        return np.concatenate([rising, _largest(falling, self.fall, half)])
 
-    def _optimise(self, members: Index, spare_moves: float, deadline: float) -> FloatArray:
+    def _optimise(self, members: Index) -> FloatArray:
         """Coefficients of the members after a round on the working matrix."""
-        coef = self.coef[members]
-        tol = max(0.5 * self.tol, ROUND_SHARE * self.violation)
-        lower, upper, diag = self.lower[members], self.upper[members], self.diag[members]
+        problem, coef, diag = self.problem, self.coef[members], self.diag[members]
+        tol = max(0.5 * self.budget.tol, ROUND_SHARE * self.violation)
+        lower, upper = problem.lower[members], problem.upper[members]
         gradient, is_known = self.gradient[members], np.ones(len(members), bool)
         call_moves = max(1, CALL_ENTRIES // len(members))
-        spare_moves = min(spare_moves, ROUND_MOVES * len(members))
+        spare_moves = min(self.budget.iterations_left(self.n_iter), ROUND_MOVES * len(members))
         while True:
             max_moves = int(min(call_moves, spare_moves))
             n_moves, violation = optimise_pairs(
-                self.intercept, self.working.tiles, is_known, NO_SOURCE, diag, lower, upper, tol,
-                max_moves, gradient, coef,
+                problem.is_tied, problem.epsilon, self.working.tiles, is_known, NO_SOURCE, diag,
+                lower, upper, tol, max_moves, gradient, coef,
             )  # fmt: skip
             self.n_iter += n_moves
             spare_moves -= n_moves
-            is_late = time.perf_counter() + self.finish_seconds() > deadline
+            is_late = time.perf_counter() + self.finish_seconds() > self.deadline
             if n_moves < max_moves or violation < tol or spare_moves <= 0 or is_late:
                 return coef
 
@@ -320,7 +292,7 @@ class DescentState:
         step = max(GRADIENT_COLUMNS, GRADIENT_ENTRIES // max(len(rows), 1))
         for at in range(0, len(cols), step):
             began = time.perf_counter()
-            if began > self.give_up_at:
+            if self.budget.all_or_nothing and began > self.deadline:
                 raise OutOfTimeError
             part = cols[at : at + step]
             self.gram.accumulate(rows, part, coef[at : at + step], gradient)
@@ -345,3 +317,16 @@ def _largest(index: Index, value: FloatArray, count: int) -> Index:
     if len(index) <= count:
         return index
     return index[np.argpartition(-value[index], count - 1)[:count]]
+
+
+def draw_order(labels: FloatArray | None, n: int, seed: int) -> Index:
+    """Random order of n points in which every prefix holds both classes, nearly in proportion."""
+    rng = np.random.default_rng(seed)
+    if labels is None:
+        return rng.permutation(n)
+    rank = np.empty(n)
+    for side in (labels > 0, labels < 0):
+        count = int(np.count_nonzero(side))
+        # The fraction breaks ties between classes; small, so that a lone point still comes first.
+        rank[side] = (rng.permutation(count) + 1e-3 * rng.random(count)) / max(count, 1)
+    return np.argsort(rank)

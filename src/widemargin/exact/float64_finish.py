@@ -12,18 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from widemargin.deadline import is_late, start_deadline
+from widemargin.budget import Budget, StopReason
+from widemargin.deadline import is_late
 from widemargin.exact.active_set import walk_to_optimum
+from widemargin.exact.dual_problem import DualProblem, FloatArray
 from widemargin.exact.interior_point import minimise_interior
 from widemargin.exact.pair_moves_fast import optimise_small
-from widemargin.exact.solution import (
-    FloatArray,
-    Limits,
-    Result,
-    limit_reached,
-    optimum_of,
-    stopped,
-)
+from widemargin.exact.solution import Solution, judge, suit_intercept
 from widemargin.kernels import Index, Kernel, Linear, Precomputed
 
 #: Rows whose kernel values are computed at a time.
@@ -80,81 +75,67 @@ class ExactMatrix:
                 out[rows] += self.block(rows, cols) @ coef
 
 
-def judge_in_float64(
-    K: ExactMatrix, y: FloatArray, upper: FloatArray, result: Result, *, intercept: bool,
-    linear: FloatArray | None = None,
-) -> Result:  # fmt: skip
-    """The same solution with objective, duality gap and violation from float64 kernel values.
+def judge_in_float64(K: ExactMatrix, problem: DualProblem, found: Solution) -> Solution:
+    """Return the same solution with objective, gap and violation from float64 kernel values.
 
     Where float32 values were so far off that no coefficients at all are better, these are returned.
     """
-    support = np.flatnonzero(result.coef)
-    gradient = -y if linear is None else linear.copy()
-    K.add_products(support, result.coef[support], gradient)
-    found = optimum_of(result.coef, gradient, y, upper, intercept, linear)
-    if linear is None:
-        if found.objective > 0:
-            found = optimum_of(np.zeros(len(y)), -y, y, upper, intercept)
-        found = stopped(found, y, upper, intercept)
-    return replace(found, n_iter=result.n_iter, stop_reason=result.stop_reason)
+    judged = judge(problem, found.coef, multiply_exactly(K, problem, found.coef))
+    if judged.objective > 0 and problem.total in (None, 0.0):
+        judged = judge(problem, np.zeros(len(problem)), problem.linear.copy())
+    judged = suit_intercept(problem, judged)
+    return replace(judged, n_iter=found.n_iter, stop_reason=found.stop_reason)
+
+
+def multiply_exactly(K: ExactMatrix, problem: DualProblem, coef: FloatArray) -> FloatArray:
+    """Return the gradient ``K coef + linear`` from float64 kernel values."""
+    gradient, support = problem.linear.copy(), np.flatnonzero(coef)
+    K.add_products(support, coef[support], gradient)
+    return gradient
 
 
 def finish_in_float64(
-    K: ExactMatrix, y: FloatArray, upper: FloatArray, result: Result, *, intercept: bool,
-    limits: Limits, linear: FloatArray | None = None,
-) -> Result:  # fmt: skip
+    K: ExactMatrix, problem: DualProblem, found: Solution, budget: Budget
+) -> Solution:
     """Judge a solution in float64, and improve it until it is optimal there.
-
-    ::
-
-        minimise    0.5 b'Kb + linear'b
-        subject to  0 <= y_i b_i <= upper_i,  and  sum(b) = 0  with an intercept
 
     Parameters
     ----------
     K : ExactMatrix
         The kernel matrix.
-    y, upper, intercept
-        As for `solve_box_qp`.
-    result : Result
+    problem : DualProblem
+        Linear term and bounds.
+    found : Solution
         The solution found with float32 kernel values.
-    limits : Limits
+    budget : Budget
         Stop when the violation, measured in float64, is below ``tol``, or after ``max_iter`` pair
-        updates or ``max_time``. ``cache_bytes`` bounds the number of variables optimised together.
-    linear : ndarray of shape (n,), optional
-        Linear term; minus the labels if not given.
+        updates or at the deadline. ``cache_bytes`` bounds the number of variables optimised together.
 
     Returns
     -------
-    Result
+    Solution
         With objective, duality gap and violation computed from float64 kernel values.
     """
-    deadline = start_deadline(limits.max_time)
-    max_near = max(2, min(MAX_NEAR, isqrt(limits.cache_bytes // ENTRY_BYTES)))
-    lower, high = np.where(y > 0, 0.0, -upper), np.where(y > 0, upper, 0.0)
-    coef, n_iter = result.coef.copy(), result.n_iter
-    gradient = -y if linear is None else linear.copy()
-    support = np.flatnonzero(coef)
-    K.add_products(support, coef[support], gradient)
+    max_near = max(2, min(MAX_NEAR, isqrt(budget.cache_bytes // ENTRY_BYTES)))
+    coef, n_iter = found.coef.copy(), found.n_iter
+    gradient = multiply_exactly(K, problem, coef)
     best, idle = np.inf, 0
     while True:
-        found = optimum_of(coef, gradient, y, upper, intercept, linear)
-        stop = "max_time" if is_late(deadline) else limit_reached(n_iter, 0.0, limits)
+        found = judge(problem, coef, gradient)
+        stop = budget.limit_reached(n_iter)
         idle = 0 if found.violation < 0.9 * best else idle + 1
         best = min(best, found.violation)
-        if found.violation < limits.tol:
-            stop = "converged"
+        if found.violation < budget.tol:
+            stop = StopReason.CONVERGED
         elif stop is None and idle > IDLE_ROUNDS:
-            stop = "stalled"
-        if stop in ("max_iter", "max_time") and linear is None:
-            found = stopped(found, y, upper, intercept)
+            stop = StopReason.STALLED
         if stop is not None:
+            found = suit_intercept(problem, found) if stop.is_limit else found
             return replace(found, n_iter=n_iter, stop_reason=stop)
-        near = _find_near(found, lower, high, max_near)
-        spare = limits.max_iter - n_iter if limits.max_iter >= 0 else None
+        near = _find_near(problem, found, max_near)
         moved, n_moves = _minimise_near(
-            K.block(near, near), gradient[near], lower[near], high[near], coef[near],
-            tied=intercept, tol=0.5 * limits.tol, spare=spare, deadline=deadline,
+            K.block(near, near), problem.cut(near), gradient[near] + found.intercept,
+            coef[near], budget, budget.iterations_left(n_iter),
         )  # fmt: skip
         n_iter += n_moves
         change = moved - coef[near]
@@ -173,51 +154,66 @@ def estimate_float32_error(coef: FloatArray, kernel_scale: float) -> float:
     return 1.2e-7 * kernel_scale * float(np.linalg.norm(coef))
 
 
-def _find_near(found: Result, lower: FloatArray, high: FloatArray, most: int) -> Index:
+def _find_near(problem: DualProblem, found: Solution, most: int) -> Index:
     """Free variables and those near the margin, the nearest if there are too many."""
-    above = found.gradient + found.intercept
-    rises, falls = found.coef < high, found.coef > lower
-    slack = np.minimum(np.where(rises, above, np.inf), np.where(falls, -above, np.inf))
-    slack[rises & falls] = -np.abs(above[rises & falls])
+    rise, fall = problem.slopes(found.gradient + found.intercept, found.coef)
+    is_free = rise == fall
+    slack = np.where(is_free, -np.abs(rise), np.minimum(rise, -fall))
     reach = max(NEAR_MARGIN, NEAR_SHARE * found.violation)
-    near = np.flatnonzero((slack < reach) | (rises & falls))
+    near = np.flatnonzero((slack < reach) | is_free)
     return near if len(near) <= most else np.sort(near[np.argsort(slack[near])[:most]])
 
 
 def _minimise_near(
-    K: FloatArray, gradient: FloatArray, lower: FloatArray, high: FloatArray, coef: FloatArray,
-    *, tied: bool, tol: float, spare: int | None, deadline: float | None,
+    K: FloatArray, problem: DualProblem, gradient: FloatArray, coef: FloatArray, budget: Budget,
+    spare: float,
 ) -> tuple[FloatArray, int]:  # fmt: skip
-    """Variables after pair updates, and an interior-point solve if these were not enough."""
-    n = len(coef)
-    allowed = max(10 * n, int(MOVES_WORTH * n * n))
-    allowed = allowed if spare is None else min(allowed, spare)
+    """Variables after pair updates, and an interior-point solve if these were not enough.
+
+    ``gradient`` is that of the variables ``coef`` of the problem; ``spare`` says how many updates
+    there may be.
+    """
+    n, tied, tol = len(coef), problem.is_tied, 0.5 * budget.tol
+    allowed = int(min(max(10 * n, int(MOVES_WORTH * n * n)), spare))
     moved, slope, n_moves = coef.copy(), gradient.copy(), 0
-    while n_moves < allowed and not is_late(deadline):
+    while n_moves < allowed and not is_late(budget.deadline):
         some = min(allowed - n_moves, max(1, CALL_ENTRIES // n))
-        made, violation = optimise_small(tied, K, lower, high, tol, some, slope, moved)
+        made, violation = optimise_small(
+            tied, problem.epsilon, K, problem.lower, problem.upper, tol, some, slope, moved
+        )
         n_moves += made
         if violation < tol or made < some:
             return moved, n_moves
-    if n_moves == spare or is_late(deadline):
+    if n_moves >= spare or is_late(budget.deadline):
         return moved, n_moves
+    slope = gradient + K @ (moved - coef)
+    return _jump(K, problem, slope, moved, budget.deadline), n_moves
+
+
+def _jump(
+    K: FloatArray, problem: DualProblem, gradient: FloatArray, coef: FloatArray,
+    deadline: float | None,
+) -> FloatArray:  # fmt: skip
+    """Variables after an interior-point solve that begins at ``coef``, if these are better.
+
+    In regression every variable stays on its side of zero.
+    """
+    sided = problem.one_sided(coef, -gradient)
+    slope = gradient + (sided.linear - problem.linear)
+    low, high, tied = sided.lower - coef, sided.upper - coef, problem.is_tied
     # Changes of the variables instead of these: they sum to zero, so that the matrix may be centred,
     # and nothing large cancels.
     if tied:
         mean = K.mean(axis=0)
         K = K - mean - mean[:, None] + mean.mean()
-    low, top, total = lower - coef, high - coef, 0.0 if tied else None
     jump = minimise_interior(
-        K, gradient, low, top, total=total, start=moved - coef, deadline=deadline
-    )
+        K, slope, low, high, total=0.0 if tied else None, start=np.zeros(len(coef)),
+        deadline=deadline,
+    )  # fmt: skip
     if not is_late(deadline):
-        jump = walk_to_optimum(K, gradient, low, top, tied, jump, max_steps=JUMP_STEPS)
-    is_better = _gain(K, gradient, jump) > _gain(K, gradient, moved - coef)
+        jump = walk_to_optimum(K, slope, low, high, tied, jump, max_steps=JUMP_STEPS)
+    if jump @ (slope + 0.5 * K @ jump) >= 0:
+        return coef
     # On a bound exactly where the change is: a sum could round to just beyond it.
-    jumped = np.where(jump == low, lower, np.where(jump == top, high, coef + jump))
-    return (np.clip(jumped, lower, high) if is_better else moved), n_moves
-
-
-def _gain(K: FloatArray, gradient: FloatArray, change: FloatArray) -> float:
-    """Decrease of the objective by a change of the variables."""
-    return -float(change @ (gradient + 0.5 * K @ change))
+    jumped = np.where(jump == low, sided.lower, np.where(jump == high, sided.upper, coef + jump))
+    return np.clip(jumped, sided.lower, sided.upper)

@@ -7,20 +7,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from widemargin.budget import Budget, StopReason
 from widemargin.callbacks import Progress
+from widemargin.deadline import is_late
+from widemargin.exact.dual_problem import DualProblem, FloatArray
 from widemargin.exact.kernel_matrix import Gram, LazyMatrix
 from widemargin.exact.pair_moves_fast import add_matvec, optimise_pairs
-from widemargin.exact.solution import (
-    FloatArray,
-    Limits,
-    Pace,
-    Result,
-    is_crawling,
-    limit_reached,
-    make_feasible,
-    optimum_of,
-    stopped,
-)
+from widemargin.exact.solution import Pace, Solution, is_crawling, judge, suit_intercept
 from widemargin.kernels import Index
 
 #: Most points of such a problem; larger ones gain from working sets.
@@ -35,71 +28,63 @@ ROUND_SHARE = 0.1
 ROUND_ENTRIES, ROUND_MOVES = 50_000_000, 50_000
 
 
-def fits_whole(n: int, limits: Limits) -> bool:
+def fits_whole(n: int, budget: Budget) -> bool:
     """Whether a problem is for `solve_whole`."""
-    return n <= WHOLE_ROWS and 4 * n * n <= limits.cache_bytes
+    return n <= WHOLE_ROWS and 4 * n * n <= budget.cache_bytes
 
 
 def solve_whole(
     gram: Gram,
-    y: FloatArray,
-    upper: FloatArray,
-    *,
-    intercept: bool,
-    limits: Limits,
-    start: FloatArray | None = None,
+    problem: DualProblem,
+    budget: Budget,
     callback: Callable[[Progress], object] | None = None,
-    linear: FloatArray | None = None,
-) -> Result:
-    """Solve the problem of `solve_box_qp` without samples and working sets.
+) -> Solution:
+    """Solve a `DualProblem` without samples and working sets; see `solve_box_qp`.
 
     In a small problem choosing a working set takes longer than updating all variables. Nearly all of
     the work is compiled, so threads can solve many such problems in parallel. After many updates,
     variables at their bounds are left out (shrinking), which makes each update cheaper.
     """
     began = time.perf_counter()
-    n, matrix = len(gram), gram.whole()
-    is_classification, linear = linear is None, -y if linear is None else linear
-    lower, high = np.where(y > 0, 0.0, -upper), np.where(y > 0, upper, 0.0)
-    coef = np.zeros(n) if start is None else make_feasible(start, lower, high, intercept)
+    n, matrix, coef = len(gram), gram.whole(), problem.first_point()
     matrix.fill(np.flatnonzero(coef))
-    gradient = _multiply(matrix.tiles, coef, linear)
-    members, target, most = np.arange(n), 0.5 * limits.tol, FIRST_MOVES * n
+    gradient = _multiply(matrix.tiles, coef, problem.linear)
+    members, target, most = np.arange(n), 0.5 * budget.tol, FIRST_MOVES * n
     pace, n_moves, objective = Pace(), 0, 0.0
     while True:
-        if limits.max_iter >= 0:
-            most = min(most, limits.max_iter - n_moves)
-        if limits.max_time is not None and time.perf_counter() - began >= limits.max_time:
+        most = int(min(most, budget.iterations_left(n_moves)))
+        if is_late(budget.deadline):
             # A few moves even when time is up from the beginning: a poor model is better than none.
             most = min(most, n)
-        n_moves += _optimise(intercept, matrix, lower, high, members, target, most, gradient, coef)
-        gradient = _multiply(matrix.tiles, coef, linear)
-        found = optimum_of(coef, gradient, y, upper, intercept, linear)
-        seconds = time.perf_counter() - began
+        n_moves += _optimise(problem, matrix, members, (target, most), gradient, coef)
+        gradient = _multiply(matrix.tiles, coef, problem.linear)
+        found = judge(problem, coef, gradient)
         if callback is not None:
-            n_support = int(np.count_nonzero(coef))
+            seconds, n_support = time.perf_counter() - began, int(np.count_nonzero(coef))
             callback(Progress(n, n, len(members), n_support, found.violation, n_moves, seconds))
         pace.record(objective - found.objective)
         objective = found.objective
-        reason = limit_reached(n_moves, seconds, limits)
-        if found.violation < limits.tol:
-            reason = "converged"
+        reason = budget.limit_reached(n_moves)
+        if found.violation < budget.tol:
+            reason = StopReason.CONVERGED
         elif pace.is_lost() or is_crawling(n_moves, n):
-            reason = "stalled"
-        if reason in ("max_iter", "max_time") and is_classification:
-            found = stopped(found, y, upper, intercept)
+            reason = StopReason.STALLED
         if reason is not None:
+            found = suit_intercept(problem, found) if reason.is_limit else found
             return replace(found, n_iter=n_moves, stop_reason=reason)
-        members = _find_movable(found, lower, high)
-        target = max(0.5 * limits.tol, ROUND_SHARE * found.violation)
+        members = _find_movable(problem, found)
+        target = max(0.5 * budget.tol, ROUND_SHARE * found.violation)
         most = min(ROUND_ENTRIES // len(members), ROUND_MOVES)
 
 
 def _optimise(
-    tied: bool, matrix: LazyMatrix, lower: FloatArray, upper: FloatArray, members: Index,
-    tol: float, max_moves: int, gradient: FloatArray, coef: FloatArray,
+    problem: DualProblem, matrix: LazyMatrix, members: Index, stop: tuple[float, int],
+    gradient: FloatArray, coef: FloatArray,
 ) -> int:  # fmt: skip
-    """Update the variables of some points, see `optimise_pairs`; returns the number of updates."""
+    """Update the variables of some points, see `optimise_pairs`; returns the number of updates.
+
+    ``stop`` is the violation, and the number of updates, at which to stop.
+    """
     tiles, is_known = matrix.tiles, matrix.is_known
     if len(members) < len(coef):
         matrix.fill(members)
@@ -107,19 +92,17 @@ def _optimise(
         is_known = np.ones(len(members), bool)
     inside, slope = coef[members], gradient[members]
     n_moves, _ = optimise_pairs(
-        tied, tiles, is_known, matrix.source, matrix.diag[members], lower[members],
-        upper[members], tol, max_moves, slope, inside,
+        problem.is_tied, problem.epsilon, tiles, is_known, matrix.source, matrix.diag[members],
+        problem.lower[members], problem.upper[members], *stop, slope, inside,
     )  # fmt: skip
     coef[members] = inside
     return int(n_moves)
 
 
-def _find_movable(found: Result, lower: FloatArray, upper: FloatArray) -> Index:
+def _find_movable(problem: DualProblem, found: Solution) -> Index:
     """Free variables, and variables that barely satisfy their condition."""
-    above = found.gradient + found.intercept
-    rises, falls = found.coef < upper, found.coef > lower
-    slack = np.minimum(np.where(rises, above, np.inf), np.where(falls, -above, np.inf))
-    return np.flatnonzero((rises & falls) | (slack < found.violation))
+    rise, fall = problem.slopes(found.gradient + found.intercept, found.coef)
+    return np.flatnonzero((rise == fall) | (np.minimum(rise, -fall) < found.violation))
 
 
 def _multiply(tiles: NDArray[np.float32], coef: FloatArray, linear: FloatArray) -> FloatArray:

@@ -9,17 +9,16 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin.budget import Budget, worst_reason
 from widemargin.callbacks import Progress
-from widemargin.deadline import time_left
 from widemargin.exact.classifier_base import (
-    STOP_REASONS,
     one_or_all,
     require_two_rows,
     warn_unless_converged,
 )
+from widemargin.exact.dual_problem import DualProblem, FloatArray
 from widemargin.exact.expansion import Expansion
-from widemargin.exact.several_problems import Task
-from widemargin.exact.solution import FloatArray, Limits, Result
+from widemargin.exact.solution import Solution
 from widemargin.exact.solve import solve_exactly
 from widemargin.kernels import Kernel, Points, Precomputed, is_precomputed, needs_nonnegative
 from widemargin.memory import parse_bytes
@@ -73,50 +72,47 @@ class KernelMachine(BaseEstimator):
         check_callback(self.callback)
 
     @abstractmethod
-    def _make_tasks(
+    def _make_duals(
         self, problem: Problem, score: Callable[..., FloatArray], targets: FloatArray | None
-    ) -> list[Task]:
+    ) -> list[DualProblem]:
         """The dual problems; ``score(rows, coef)`` multiplies the kernel with some rows by numbers."""
 
     def _fit_problem(
         self, problem: Problem, deadline: float | None, targets: FloatArray | None = None
     ) -> None:
         """Solve the dual problems of checked data and set the fitted attributes."""
-        n_variables = len(problem.labels) * (1 if targets is None else 2)
+        n_rows = len(problem.labels)
         kernel = resolve_kernel(self.kernel, self.gamma, self.degree, self.coef0, problem)
         check_nonnegative(kernel, problem.X, getattr(self, "feature_names_in_", None))
         points = kernel.prepare(problem.X)
-        taken = points.nbytes + VARIABLE_BYTES * n_variables
-        budget = parse_bytes(self.memory) - taken
-        require_two_rows(budget, n_variables, taken)
+        taken = points.nbytes + VARIABLE_BYTES * n_rows
+        cache_bytes = parse_bytes(self.memory) - taken
+        require_two_rows(cache_bytes, n_rows, taken)
         check_kernel_range(kernel, kernel.diag(points))
         with open_workers(self.n_jobs) as workers:
-            tasks = self._make_tasks(problem, _scorer(kernel, points, workers), targets)
-            with show_problems(len(tasks), self.verbose) as show:
-                results = solve_exactly(
-                    kernel, problem.X, points, tasks, workers, intercept=True,
-                    limits=Limits(self.tol, self.max_iter, time_left(deadline), budget),
+            duals = self._make_duals(problem, _scorer(kernel, points, workers), targets)
+            with show_problems(len(duals), self.verbose) as show:
+                solutions = solve_exactly(
+                    kernel, problem.X, points, duals, workers,
+                    budget=Budget(self.tol, self.max_iter, deadline, cache_bytes),
                     seed=draw_seed(self.random_state), callback=self._listener(show),
                 )  # fmt: skip
-        self._keep(problem, kernel, tasks, results)
+        self._keep(problem, kernel, solutions)
         warn_unless_converged(self, "allow more time for the optimum")
 
     def _listener(
         self, show: Callable[[int, Progress], object] | None
     ) -> Callable[[int, Progress], object]:
-        def listen(task: int, state: Progress) -> None:
+        def listen(number: int, state: Progress) -> None:
             if show is not None:
-                show(task, state)
+                show(number, state)
             if self.callback is not None:
                 self.callback(state)
 
         return listen
 
-    def _keep(
-        self, problem: Problem, kernel: Kernel, tasks: list[Task], results: list[Result]
-    ) -> None:
-        n = len(problem.labels)
-        coef = np.array([r.coef.reshape(-1, n).sum(axis=0) for r in results])
+    def _keep(self, problem: Problem, kernel: Kernel, solutions: list[Solution]) -> None:
+        coef = np.array([found.coef for found in solutions])
         rows = np.flatnonzero(coef.any(axis=0))
         given = isinstance(kernel, Precomputed)
         self.kernel_ = kernel
@@ -124,11 +120,11 @@ class KernelMachine(BaseEstimator):
         self.support_vectors_ = np.empty((0, 0)) if given else problem.X[rows]
         self.n_support_ = np.array([len(rows)], np.int32)
         self.dual_coef_ = np.ascontiguousarray(coef[:, rows])
-        self.intercept_ = np.array([result.intercept for result in results])
-        self.objective_ = one_or_all([result.objective for result in results])
-        self.duality_gap_ = one_or_all([result.duality_gap for result in results])
-        self.n_iter_ = one_or_all([result.n_iter for result in results])
-        self.stop_reason_ = max((r.stop_reason for r in results), key=STOP_REASONS.index)
+        self.intercept_ = np.array([found.intercept for found in solutions])
+        self.objective_ = one_or_all([found.objective for found in solutions])
+        self.duality_gap_ = one_or_all([found.duality_gap for found in solutions])
+        self.n_iter_ = one_or_all([found.n_iter for found in solutions])
+        self.stop_reason_ = worst_reason(found.stop_reason for found in solutions).value
         self._model = Expansion(
             kernel,
             None if given else self.support_vectors_,

@@ -63,10 +63,6 @@ class Gram:
             out.reshape(-1, 1), self.workers,
         )  # fmt: skip
 
-    def sample_order(self, y: FloatArray, seed: int) -> Index:
-        """Random order in which points are sampled."""
-        return draw_order(y, seed)
-
     def whole(self) -> "LazyMatrix":
         """The full matrix of a small problem; every call returns the same object."""
         if self._whole is None:
@@ -182,56 +178,9 @@ class CachedGram(Gram):
         self.workers.run(len(self), fill_columns, grain=PART)
 
 
-class MirroredGram(Gram):
-    """The matrix of a problem that names every point twice: ``[[K, K], [K, K]]``.
-
-    Products are computed for each point once.
-    """
-
-    def __init__(
-        self, kernel: Kernel, points: Points, workers: Workers, max_bytes: int, index: Index,
-        buffers: Buffers | None = None, diag: FloatArray | None = None,
-    ) -> None:  # fmt: skip
-        super().__init__(kernel, points, workers, index, buffers, diag)
-        self._n_points = len(index) // 2
-        half = index[: self._n_points]
-        is_wide = points.entries_per_row >= CACHE_ENTRIES
-        self._half: Gram = (
-            CachedGram(kernel, points, workers, max_bytes, half, buffers, diag)
-            if is_wide
-            else Gram(kernel, points, workers, half, buffers, diag)
-        )
-
-    def accumulate(self, rows: Index, cols: Index, coef: FloatArray, out: FloatArray) -> None:
-        """Add ``K[rows, cols] @ coef`` to ``out``."""
-        n = self._n_points
-        total = np.bincount(cols % n, coef, minlength=n).astype(np.float64)
-        support = np.flatnonzero(total)
-        at, where = np.unique(rows % n, return_inverse=True)
-        products = np.zeros(len(at))
-        self._half.accumulate(at, support, total[support], products)
-        out += products[where]
-
-    def sample_order(self, y: FloatArray, seed: int) -> Index:
-        """Random order in which both copies of a point follow each other."""
-        order = np.random.default_rng(seed).permutation(self._n_points)
-        return np.column_stack([order, order + self._n_points]).ravel()
-
-
-def draw_order(y: FloatArray, seed: int) -> Index:
-    """Random order in which every prefix holds both classes, nearly in proportion."""
-    rng = np.random.default_rng(seed)
-    rank = np.empty(len(y))
-    for side in (y > 0, y < 0):
-        count = int(np.count_nonzero(side))
-        # The fraction breaks ties between classes; small, so that a lone point still comes first.
-        rank[side] = (rng.permutation(count) + 1e-3 * rng.random(count)) / max(count, 1)
-    return np.argsort(rank)
-
-
 def make_grams(
     kernel: Kernel, points: Points, workers: Workers, indices: list[Index], max_bytes: int,
-    buffers: Buffers | None = None, are_mirrored: bool = False,
+    buffers: Buffers | None = None,
 ) -> Iterator[Gram]:  # fmt: skip
     """Kernel matrices of several problems, one at a time, because they share buffers.
 
@@ -243,12 +192,10 @@ def make_grams(
     # Once for all: a callable kernel may be slow.
     diag = kernel.diag(points)
     shared = None
-    if len(indices) > 1 and not are_mirrored and all(len(index) == n for index in indices):
+    if len(indices) > 1 and all(len(index) == n for index in indices):
         shared = CachedGram(kernel, points, workers, max_bytes, diag=diag)
     for index in indices:
-        if are_mirrored:
-            yield MirroredGram(kernel, points, workers, max_bytes, index, buffers, diag)
-        elif shared is not None:
+        if shared is not None:
             yield shared
         elif points.entries_per_row >= CACHE_ENTRIES:
             yield CachedGram(kernel, points, workers, max_bytes, index, buffers, diag)

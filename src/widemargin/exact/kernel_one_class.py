@@ -9,9 +9,8 @@ from sklearn.base import OutlierMixin
 
 from widemargin.callbacks import Progress
 from widemargin.deadline import start_deadline
+from widemargin.exact.dual_problem import DualProblem, FloatArray
 from widemargin.exact.kernel_machine import KernelMachine
-from widemargin.exact.several_problems import Task
-from widemargin.exact.solution import FloatArray
 from widemargin.kernels import Kernel, is_precomputed
 from widemargin.problem import Problem
 from widemargin.transaction import all_or_nothing
@@ -208,19 +207,18 @@ class KernelOneClassSVM(OutlierMixin, KernelMachine):
         if self.nu > 1:
             raise ValueError(f"nu: must be in (0, 1], got {self.nu!r}")
 
-    def _make_tasks(
+    def _make_duals(
         self, problem: Problem, score: Callable[..., FloatArray], targets: FloatArray | None
-    ) -> list[Task]:
+    ) -> list[DualProblem]:
         weights, n = problem.weights, len(problem.labels)
         rng = np.random.default_rng(draw_seed(self.random_state))
         drawn = np.sort(rng.permutation(n)[:START_ROWS])
         similarity = score(drawn, np.full(len(drawn), 1.0 / len(drawn)))
+        total = self.nu * float(weights.sum())
+        start = fill_up(weights, total, np.argsort(similarity))
         return [
-            Task(
-                np.arange(n), np.ones(n), weights, linear=np.zeros(n),
-                start=fill_up(weights, self.nu * weights.sum(), np.argsort(similarity)),
-            )
-        ]  # fmt: skip
+            DualProblem(np.arange(n), np.zeros(n), np.zeros(n), weights, total=total, start=start)
+        ]
 
 
 def fill_up(upper: FloatArray, total: float, order: NDArray[np.intp]) -> FloatArray:

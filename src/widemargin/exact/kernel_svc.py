@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin.budget import Budget
 from widemargin.callbacks import Progress
-from widemargin.deadline import time_left
 from widemargin.exact.classifier_base import ExactKernelClassifier, one_or_all
-from widemargin.exact.solution import Limits, Result
+from widemargin.exact.solution import Solution
 from widemargin.exact.solve import solve_exactly
 from widemargin.files.libsvm_models import from_libsvm_model, to_libsvm_model
 from widemargin.files.libsvm_text import read_libsvm_model, write_libsvm_model
@@ -219,12 +219,12 @@ class KernelSVC(ExactKernelClassifier):
         kernel: Kernel,
         subproblems: list[Subproblem],
         deadline: float | None,
-    ) -> list[Result]:
-        points, tasks, budget = self._prepare(problem, kernel, subproblems)
-        with open_workers(self.n_jobs) as workers, show_problems(len(tasks), self.verbose) as show:
+    ) -> list[Solution]:
+        points, duals, cache_bytes = self._prepare(problem, kernel, subproblems)
+        with open_workers(self.n_jobs) as workers, show_problems(len(duals), self.verbose) as show:
             return solve_exactly(
-                kernel, problem.X, points, tasks, workers, intercept=self.fit_intercept,
-                limits=Limits(self.tol, self.max_iter, time_left(deadline), budget),
+                kernel, problem.X, points, duals, workers,
+                budget=Budget(self.tol, self.max_iter, deadline, cache_bytes),
                 seed=draw_seed(self.random_state), callback=self._listener(show),
             )  # fmt: skip
 

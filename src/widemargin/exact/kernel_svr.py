@@ -9,9 +9,8 @@ from sklearn.base import RegressorMixin
 
 from widemargin.callbacks import Progress
 from widemargin.deadline import start_deadline
+from widemargin.exact.dual_problem import DualProblem, FloatArray
 from widemargin.exact.kernel_machine import KernelMachine
-from widemargin.exact.several_problems import Task
-from widemargin.exact.solution import FloatArray
 from widemargin.kernels import Kernel, is_precomputed
 from widemargin.problem import Problem
 from widemargin.transaction import all_or_nothing
@@ -178,19 +177,12 @@ class KernelSVR(RegressorMixin, KernelMachine):
         if self.epsilon < 0:
             raise ValueError(f"epsilon: must not be negative, got {self.epsilon!r}")
 
-    def _make_tasks(
+    def _make_duals(
         self, problem: Problem, score: Callable[..., FloatArray], targets: FloatArray | None
-    ) -> list[Task]:
-        """Each target's problem on the positive and negative parts of its dual variables."""
+    ) -> list[DualProblem]:
         assert targets is not None
-        n = len(problem.labels)
-        twice = np.tile(np.arange(n), 2)
-        side = np.repeat([1.0, -1.0], n)
-        upper = np.tile(self.C * problem.weights, 2)
+        cost, everyone = self.C * problem.weights, np.arange(len(problem.labels))
         return [
-            Task(
-                twice, side, upper, is_mirrored=True,
-                linear=np.concatenate([self.epsilon - target, -self.epsilon - target]),
-            )
+            DualProblem(everyone, -target, -cost, cost, epsilon=float(self.epsilon), total=0.0)
             for target in targets.T
-        ]  # fmt: skip
+        ]

@@ -7,6 +7,11 @@ integers does, so values are compared through integers that sort like the floats
 The gradient is of float64: at C = 2^15 neighbouring float32 values of it are 0.004 apart, where 0.0005
 is asked, and descent would end in moves back and forth. Gains, which only choose between variables,
 are of float32.
+
+The objective may have the term ``epsilon |b|_1``, which bends at zero. The slope of the objective
+along a variable that rises is its gradient plus ``no_rise``, and along one that falls its gradient
+minus ``no_fall``: plus or minus epsilon, or a huge number at a bound. A step ends at zero where it
+would cross zero, so that no step passes a bend.
 """
 
 import numpy as np
@@ -16,11 +21,9 @@ from widemargin.kernels.tiles_fast import copy_row, write_kernel_row
 
 BLOCK = 256
 SQUARE = 32
-_BLOCKED = np.float32(1e38)  # Added to the gradient of a variable that cannot move that way.
-_ZERO = np.float32(0.0)
+_HUGE = 1e200  # Slope of a variable that cannot move; infinity is not allowed with fastmath.
 _TWO = np.float32(2.0)
 _MIN_CURVATURE = np.float32(1e-12)
-_HUGE = 1e300  # Infinity is not allowed with fastmath.
 _LOWEST, _HIGHEST = np.int64(-0x7FFFFFFFFFFFFFFF), np.int64(0x7FFFFFFFFFFFFFFF)
 
 # Inlined by the compiler always: else a process that compiles could run another copy of a function,
@@ -79,8 +82,9 @@ def gain_of_free_move(gradient, no_rise, no_fall, row_i, diag, gradient_i, diag_
     Minimising over the pair, this variable moves by ``slope / determinant``; a move that its bound
     forbids gains nothing.
     """
-    slope = np.float32(gradient_i * row_i - gradient * diag_i)
-    slope = max(slope - no_rise, _ZERO) + max(-slope - no_fall, _ZERO)
+    rise = gradient_i * row_i - (gradient + no_rise) * diag_i
+    fall = (gradient - no_fall) * diag_i - gradient_i * row_i
+    slope = np.float32(max(rise, 0.0) + max(fall, 0.0))
     determinant = max(diag_i * diag - row_i * row_i, _MIN_CURVATURE)
     return slope * slope / determinant
 
@@ -149,7 +153,7 @@ def tile_of(row, col):
 
 
 @jit
-def select_partner(tied, i, tiles, gradient, no_rise, no_fall, diag):
+def select_partner(tied, i, slope_i, tiles, gradient, no_rise, no_fall, diag):
     """Index of the variable that gains most when moved together with ``i``, -1 if none gains."""
     n, side = gradient.size, tiles.shape[2]
     best, best_block = np.int32(0), -1
@@ -161,12 +165,12 @@ def select_partner(tied, i, tiles, gradient, no_rise, no_fall, diag):
             if tied:
                 key = best_fall(
                     gradient[start:stop], no_fall[start:stop], part, diag[start:stop],
-                    gradient[i], diag[i],
+                    slope_i, diag[i],
                 )  # fmt: skip
             else:
                 key = best_free_move(
                     gradient[start:stop], no_rise[start:stop], no_fall[start:stop],
-                    part, diag[start:stop], gradient[i], diag[i],
+                    part, diag[start:stop], slope_i, diag[i],
                 )  # fmt: skip
             if key > best:
                 best, best_block = key, start
@@ -177,7 +181,7 @@ def select_partner(tied, i, tiles, gradient, no_rise, no_fall, diag):
     row_i = tiles[tile_of(i // side, best_block // side), i % side]
     return best_block + locate_gain(
         tied, gradient[best_block:stop], no_rise[best_block:stop], no_fall[best_block:stop],
-        row_i[at : at + stop - best_block], diag[best_block:stop], gradient[i], diag[i],
+        row_i[at : at + stop - best_block], diag[best_block:stop], slope_i, diag[i],
     )  # fmt: skip
 
 
@@ -224,24 +228,48 @@ def move_within(x, step, low, high):
 
 
 @jit
-def mark_bounds(k, coef, lower, upper, no_rise, no_fall):
-    no_rise[k] = _ZERO if coef[k] < upper[k] else _BLOCKED
-    no_fall[k] = _ZERO if coef[k] > lower[k] else _BLOCKED
+def mark_bounds(k, epsilon, coef, lower, upper, no_rise, no_fall):
+    """What is added to the gradient of a variable for its slope upwards, and taken off downwards."""
+    no_rise[k] = _HUGE if coef[k] >= upper[k] else (epsilon if coef[k] >= 0.0 else -epsilon)
+    no_fall[k] = _HUGE if coef[k] <= lower[k] else (epsilon if coef[k] <= 0.0 else -epsilon)
 
 
 @jit
-def pair_steps(tied, i, j, k_ij, diag, lower, upper, gradient, coef):
-    """Steps of variables i and j that minimise the objective over the pair (or over i alone)."""
-    low_i, high_i = lower[i] - coef[i], upper[i] - coef[i]
-    low_j, high_j = lower[j] - coef[j], upper[j] - coef[j]
-    g_i, g_j = gradient[i], gradient[j]
+def find_piece(k, direction, epsilon, lower, upper, coef):
+    """Bounds of a variable on its side of zero, and the slope of ``epsilon |b|`` there.
+
+    A variable that is zero moves to the side that ``direction`` says.
+    """
+    if epsilon == 0.0:
+        return lower[k], upper[k], 0.0
+    if coef[k] > 0.0 or (coef[k] == 0.0 and direction > 0.0):
+        return max(lower[k], 0.0), upper[k], epsilon
+    return lower[k], min(upper[k], 0.0), -epsilon
+
+
+@jit
+def pair_steps(tied, epsilon, i, j, k_ij, diag, lower, upper, gradient, coef):
+    """Steps of variables i and j that minimise the objective over the pair (or over i alone).
+
+    With ``tied``, i rises and j falls by the same amount.
+    """
+    k_ii, k_jj = np.float64(diag[i]), np.float64(diag[j])
+    direction = 1.0 if tied else -gradient[i]
+    low_i, high_i, bend = find_piece(i, direction, epsilon, lower, upper, coef)
+    g_i = gradient[i] + bend
+    direction = -1.0 if tied else g_i * k_ij - gradient[j] * k_ii
+    low_j, high_j, bend = find_piece(j, direction, epsilon, lower, upper, coef)
+    g_j = gradient[j] + bend
+    if tied:
+        step = (g_j - g_i) / max(k_ii + k_jj - 2.0 * k_ij, 1e-12)
+        step = min(step, min(high_i - coef[i], coef[j] - low_j))
+        return step, -step
     if i == j:
-        return clip(-g_i / max(np.float64(diag[i]), 1e-12), low_i, high_i), 0.0
-    if not tied:
-        return solve_pair(g_i, g_j, diag[i], diag[j], k_ij, low_i, high_i, low_j, high_j)
-    curvature = max(np.float64(diag[i]) + diag[j] - 2.0 * k_ij, 1e-12)
-    step = min((g_j - g_i) / curvature, min(high_i, -low_j))
-    return step, -step
+        return clip(-g_i / max(k_ii, 1e-12), low_i - coef[i], high_i - coef[i]), 0.0
+    return solve_pair(
+        g_i, g_j, k_ii, k_jj, k_ij,
+        low_i - coef[i], high_i - coef[i], low_j - coef[j], high_j - coef[j],
+    )  # fmt: skip
 
 
 @jit
@@ -272,9 +300,9 @@ def make_known(k, source, diag, is_known, tiles):
 
 @jit
 def optimise_pairs(
-    tied, tiles, is_known, source, diag, lower, upper, tol, max_updates, gradient, coef
+    tied, epsilon, tiles, is_known, source, diag, lower, upper, tol, max_updates, gradient, coef
 ):
-    """Minimise ``0.5 b'Kb - p'b`` over ``lower <= b <= upper`` by exact moves of pairs.
+    """Minimise ``0.5 b'Kb + p'b + epsilon |b|_1`` over ``lower <= b <= upper`` by moves of pairs.
 
     With ``tied`` the sum of b is held (the dual of an SVM with intercept), without it is free. The
     first variable is the worst violator, the second gains most with it (second-order selection: Fan,
@@ -285,10 +313,10 @@ def optimise_pairs(
     ========  ===========  ==========================================
     K         tiles        square tiles, float32, see `tile_of`
     b         coef         (n,) float64, updated in place
-    Kb - p    gradient     (n,) float64, updated in place
+    Kb + p    gradient     (n,) float64, updated in place
     ========  ===========  ==========================================
 
-    Stops when ``max(gradient of b that may fall) - min(gradient of b that may rise) < tol`` (without
+    Stops when ``max(slope of b that may fall) - min(slope of b that may rise) < tol`` (without
     ``tied``, both are taken against zero), or after ``max_updates`` moves. Returns the number of
     moves and the violation.
 
@@ -296,9 +324,9 @@ def optimise_pairs(
     ``source``, a `RowSource`, when a move needs them: most points never move.
     """
     n, side = gradient.size, tiles.shape[2]
-    no_rise, no_fall = np.empty(n, np.float32), np.empty(n, np.float32)
+    no_rise, no_fall = np.empty(n), np.empty(n)
     for k in range(n):
-        mark_bounds(k, coef, lower, upper, no_rise, no_fall)
+        mark_bounds(k, epsilon, coef, lower, upper, no_rise, no_fall)
     starts = block_starts(n, side)
     n_blocks = starts.size - 1
     lows, highs = np.empty(n_blocks, np.int64), np.empty(n_blocks, np.int64)
@@ -319,12 +347,14 @@ def optimise_pairs(
         if tied or -low >= high:
             start, stop = starts[low_block], starts[low_block + 1]
             i = start + locate_rise(gradient[start:stop], no_rise[start:stop], lows[low_block])
+            slope_i = low
         else:
             start, stop = starts[high_block], starts[high_block + 1]
             i = start + locate_fall(gradient[start:stop], no_fall[start:stop], highs[high_block])
+            slope_i = high
         j = i
         if is_known[i]:
-            j = select_partner(tied, i, tiles, gradient, no_rise, no_fall, diag)
+            j = select_partner(tied, i, slope_i, tiles, gradient, no_rise, no_fall, diag)
             if j < 0:
                 if tied:
                     break
@@ -334,13 +364,13 @@ def optimise_pairs(
             make_known(j, source, diag, is_known, tiles)
             continue
         k_ij = np.float64(tiles[tile_of(i // side, j // side), i % side, j % side])
-        step_i, step_j = pair_steps(tied, i, j, k_ij, diag, lower, upper, gradient, coef)
+        step_i, step_j = pair_steps(tied, epsilon, i, j, k_ij, diag, lower, upper, gradient, coef)
         if step_i == 0.0 and step_j == 0.0:
             break
         coef[i] = move_within(coef[i], step_i, lower[i], upper[i])
         coef[j] = move_within(coef[j], step_j, lower[j], upper[j])
-        mark_bounds(i, coef, lower, upper, no_rise, no_fall)
-        mark_bounds(j, coef, lower, upper, no_rise, no_fall)
+        mark_bounds(i, epsilon, coef, lower, upper, no_rise, no_fall)
+        mark_bounds(j, epsilon, coef, lower, upper, no_rise, no_fall)
         apply_moves(
             i, step_i, j, step_j, tiles, no_rise, no_fall, gradient, lows, highs
         )  # fmt: skip
@@ -349,34 +379,55 @@ def optimise_pairs(
 
 
 @jit
-def worst_violator(tied, lower, upper, gradient, coef):
-    """The variable that violates its condition most, and the largest violation of all."""
-    low, high, rising, falling = _HUGE, -_HUGE, 0, 0
-    for k in range(coef.size):
-        if coef[k] < upper[k] and gradient[k] < low:
-            low, rising = gradient[k], k
-        if coef[k] > lower[k] and gradient[k] > high:
-            high, falling = gradient[k], k
-    if tied:
-        return rising, high - low
-    low, high = min(low, 0.0), max(high, 0.0)
-    return (rising if -low >= high else falling), high - low
+def slope_up(k, epsilon, upper, gradient, coef):
+    """Slope of the objective along a variable that rises; huge at its upper bound."""
+    if coef[k] >= upper[k]:
+        return _HUGE
+    return gradient[k] + (epsilon if coef[k] >= 0.0 else -epsilon)
 
 
 @jit
-def best_partner(tied, i, row_i, diag, lower, upper, gradient, coef):
+def slope_down(k, epsilon, lower, gradient, coef):
+    """Slope of the objective at a variable that falls; minus a huge number at its lower bound."""
+    if coef[k] <= lower[k]:
+        return -_HUGE
+    return gradient[k] + (epsilon if coef[k] > 0.0 else -epsilon)
+
+
+@jit
+def worst_violator(tied, epsilon, lower, upper, gradient, coef):
+    """The variable that violates its condition most, its slope, and the largest violation of all."""
+    low, high, rising, falling = _HUGE, -_HUGE, 0, 0
+    for k in range(coef.size):
+        up = slope_up(k, epsilon, upper, gradient, coef)
+        down = slope_down(k, epsilon, lower, gradient, coef)
+        if up < low:
+            low, rising = up, k
+        if down > high:
+            high, falling = down, k
+    if tied:
+        return rising, low, high - low
+    low, high = min(low, 0.0), max(high, 0.0)
+    if -low >= high:
+        return rising, low, high - low
+    return falling, high, high - low
+
+
+@jit
+def best_partner(tied, epsilon, i, slope_i, row_i, diag, lower, upper, gradient, coef):
     """The variable that gains most when moved together with ``i``, -1 if none gains."""
     best, at = 0.0, -1
     for k in range(coef.size):
+        up = slope_up(k, epsilon, upper, gradient, coef)
+        down = slope_down(k, epsilon, lower, gradient, coef)
         if tied:
-            slope = gradient[k] - gradient[i]
-            may_move = slope > 0.0 and coef[k] > lower[k]
+            slope = max(down - slope_i, 0.0)
             curvature = diag[i] + diag[k] - 2.0 * row_i[k]
         else:
-            slope = gradient[i] * row_i[k] - gradient[k] * diag[i]
-            may_move = coef[k] < upper[k] if slope > 0.0 else coef[k] > lower[k]
+            along = slope_i * row_i[k]
+            slope = max(along - up * diag[i], 0.0) + max(down * diag[i] - along, 0.0)
             curvature = diag[i] * diag[k] - row_i[k] * row_i[k]
-        if may_move and k != i:
+        if k != i:
             gain = slope * slope / max(curvature, 1e-12)
             if gain > best:
                 best, at = gain, k
@@ -384,20 +435,22 @@ def best_partner(tied, i, row_i, diag, lower, upper, gradient, coef):
 
 
 @jit
-def optimise_small(tied, K, lower, upper, tol, max_updates, gradient, coef):
+def optimise_small(tied, epsilon, K, lower, upper, tol, max_updates, gradient, coef):
     """`optimise_pairs` for a few variables: plain passes over a whole matrix, all in float64."""
     diag = np.diag(K).copy()
     n_updates = 0
     while True:
-        i, violation = worst_violator(tied, lower, upper, gradient, coef)
+        i, slope_i, violation = worst_violator(tied, epsilon, lower, upper, gradient, coef)
         if violation < tol or n_updates >= max_updates:
             break
-        j = best_partner(tied, i, K[i], diag, lower, upper, gradient, coef)
+        j = best_partner(tied, epsilon, i, slope_i, K[i], diag, lower, upper, gradient, coef)
         if j < 0:
             if tied:
                 break
             j = i
-        step_i, step_j = pair_steps(tied, i, j, K[i, j], diag, lower, upper, gradient, coef)
+        step_i, step_j = pair_steps(
+            tied, epsilon, i, j, K[i, j], diag, lower, upper, gradient, coef
+        )
         if step_i == 0.0 and step_j == 0.0:
             break
         coef[i] = move_within(coef[i], step_i, lower[i], upper[i])
@@ -462,19 +515,20 @@ def store_square(block, first, tiles):
 
 
 @jit
-def judge_solution(tied, linear, y, upper, gradient, coef):
-    """Offset of the decision function, largest violation, ``b'Kb``, and the loss of all points."""
+def judge_solution(tied, epsilon, linear, lower, upper, gradient, coef):
+    """Offset of the decision function, largest violation, ``b'Kb``, and the loss of all points.
+
+    The loss of a point is the largest value of ``-(gradient - offset) b - epsilon |b|`` over the
+    bounds of its variable b, which contain zero.
+    """
     low, high, n_free, free_sum, quadratic = _HUGE, -_HUGE, 0, 0.0, 0.0
-    for k in range(y.size):
-        rises = coef[k] < upper[k] if y[k] > 0 else coef[k] < 0.0
-        falls = coef[k] > 0.0 if y[k] > 0 else coef[k] > -upper[k]
-        if rises:
-            low = min(low, gradient[k])
-        if falls:
-            high = max(high, gradient[k])
-        if rises and falls:
+    for k in range(coef.size):
+        up = slope_up(k, epsilon, upper, gradient, coef)
+        down = slope_down(k, epsilon, lower, gradient, coef)
+        low, high = min(low, up), max(high, down)
+        if up == down:
             n_free += 1
-            free_sum += gradient[k]
+            free_sum += up
         quadratic += coef[k] * (gradient[k] - linear[k])
     offset = 0.0
     if not tied:
@@ -488,8 +542,9 @@ def judge_solution(tied, linear, y, upper, gradient, coef):
     elif high > -_HUGE:
         offset = high
     loss = 0.0
-    for k in range(y.size):
-        loss += upper[k] * max(-y[k] * (gradient[k] - offset), 0.0)
+    for k in range(coef.size):
+        above = gradient[k] - offset
+        loss += upper[k] * max(-above - epsilon, 0.0) - lower[k] * max(above - epsilon, 0.0)
     return offset, high - low, quadratic, loss
 
 

@@ -1,17 +1,18 @@
 """Several binary problems on the same points, solved one after another or in parallel."""
 
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from threading import Lock
 
+from widemargin.budget import Budget
 from widemargin.callbacks import Progress
+from widemargin.exact.dual_problem import DualProblem
 from widemargin.exact.full_matrix import fits_whole, solve_whole
 from widemargin.exact.kernel_matrix import CachedGram, Gram, make_grams
 from widemargin.exact.sampled_descent import solve_box_qp
-from widemargin.exact.solution import FloatArray, Limits, Result
-from widemargin.kernels import Index, Kernel, Points
+from widemargin.exact.solution import Solution
+from widemargin.kernels import Kernel, Points
 from widemargin.memory import Buffers
 from widemargin.parallel import Workers
 
@@ -19,93 +20,73 @@ from widemargin.parallel import Workers
 SIDE_BY_SIDE = 2
 
 
-@dataclass(frozen=True)
-class Task:
-    """One binary problem: which points, their labels and bounds, and where to begin.
-
-    ``refine`` asks to solve for the support vectors of ``start`` alone first. ``linear`` is the linear
-    term, None for minus the labels. ``is_mirrored`` says that ``index`` names every point twice, first
-    for the positive parts of all variables, then for the negative ones, as in regression.
-    """
-
-    index: Index
-    y: FloatArray
-    upper: FloatArray
-    start: FloatArray | None = None
-    refine: bool = False
-    linear: FloatArray | None = None
-    is_mirrored: bool = False
-
-
 class SolveInterruptedError(Exception):
     """Ends a problem because another one failed, or the user pressed Ctrl-C."""
 
 
-def solve_tasks(
+def solve_problems(
     kernel: Kernel,
     points: Points,
-    tasks: list[Task],
+    problems: list[DualProblem],
     workers: Workers,
     *,
-    intercept: bool,
-    limits: Limits,
+    budget: Budget,
     seed: int = 0,
     callback: Callable[[int, Progress], object] | None = None,
     buffers: Buffers | None = None,
-) -> list[Result]:
-    """Solve all tasks; see `solve_box_qp`.
+) -> list[Solution]:
+    """Solve all problems; see `solve_box_qp`.
 
     Threads share the work of one problem, or each thread solves problems of its own if there are
-    many, because a small problem does not keep several threads busy. The time and memory of ``limits``
-    hold for all tasks together, ``max_iter`` for each. ``callback`` is also given the number of the
-    task, by one thread at a time. ``buffers`` of an earlier call are reused.
+    many, because a small problem does not keep several threads busy. The deadline and memory of
+    ``budget`` hold for all problems together, ``max_iter`` for each. ``callback`` is also given the
+    number of the problem, by one thread at a time. ``buffers`` of an earlier call are reused.
     """
-    began = time.perf_counter()
-    n = len(points)
-    share_rows = len(tasks) > 1 and all(len(task.index) == n for task in tasks)
-    side_by_side = not share_rows and len(tasks) >= SIDE_BY_SIDE * workers.n_threads > SIDE_BY_SIDE
+    n, n_problems = len(points), len(problems)
+    share_rows = n_problems > 1 and all(len(problem) == n for problem in problems)
+    side_by_side = not share_rows and n_problems >= SIDE_BY_SIDE * workers.n_threads > SIDE_BY_SIDE
     n_parts = workers.n_threads if side_by_side else 1
     helpers = Workers(1, None) if side_by_side else workers
-    limits = replace(limits, cache_bytes=limits.cache_bytes // n_parts)
-    results: dict[int, Result] = {}
+    cache_bytes = budget.cache_bytes // n_parts
+    solutions: dict[int, Solution] = {}
     lock = Lock()
 
-    def listen(t: int, progress: Progress) -> None:
+    def listen(p: int, progress: Progress) -> None:
         if workers.failed:
             raise SolveInterruptedError
         if callback is not None:
             with lock:
-                callback(t, progress)
+                callback(p, progress)
 
     def solve_some(first: int, last: int) -> None:
-        indices = [task.index for task in tasks[first:last]]
+        indices = [problem.index for problem in problems[first:last]]
         mine = None if side_by_side else buffers
-        grams = make_grams(
-            kernel, points, helpers, indices, limits.cache_bytes // 2, mine,
-            are_mirrored=tasks[first].is_mirrored,
-        )  # fmt: skip
-        for t, gram in zip(range(first, last), grams, strict=True):
-            task, left = tasks[t], _remaining(limits, time.perf_counter() - began, gram)
-            if fits_whole(len(gram), left):
-                results[t] = solve_whole(
-                    gram, task.y, task.upper, intercept=intercept, limits=left,
-                    start=task.start, callback=partial(listen, t), linear=task.linear,
-                )  # fmt: skip
-            else:
-                results[t] = solve_box_qp(
-                    gram, task.y, task.upper, intercept=intercept, limits=left,
-                    start=task.start, refine=task.refine, seed=seed, callback=partial(listen, t),
-                    linear=task.linear,
-                )  # fmt: skip
+        grams = make_grams(kernel, points, helpers, indices, cache_bytes // 2, mine)
+        for p, gram in zip(range(first, last), grams, strict=True):
+            own = replace(budget, cache_bytes=_matrix_bytes(cache_bytes, gram))
+            solutions[p] = solve_one(gram, problems[p], own, seed=seed, callback=partial(listen, p))
 
     if side_by_side:
-        workers.run(len(tasks), solve_some, grain=1)
+        workers.run(n_problems, solve_some, grain=1)
     else:
-        solve_some(0, len(tasks))
-    return [results[t] for t in range(len(tasks))]
+        solve_some(0, n_problems)
+    return [solutions[p] for p in range(n_problems)]
 
 
-def _remaining(limits: Limits, seconds_used: float, gram: Gram) -> Limits:
-    """Limits of one problem: what the cache of rows does not take is for the working matrix."""
-    share = 2 if isinstance(gram, CachedGram) else 1
-    return replace(limits.after(seconds_used), cache_bytes=limits.cache_bytes // share)
+def solve_one(
+    gram: Gram,
+    problem: DualProblem,
+    budget: Budget,
+    *,
+    seed: int = 0,
+    callback: Callable[[Progress], object] | None = None,
+) -> Solution:
+    """Solve one problem by the method that suits its size."""
+    if fits_whole(len(gram), budget):
+        return solve_whole(gram, problem, budget, callback)
+    return solve_box_qp(gram, problem, budget, seed=seed, callback=callback)
+
+
+def _matrix_bytes(cache_bytes: int, gram: Gram) -> int:
+    """Return the memory for the working matrix: what the cache of rows does not take."""
+    return cache_bytes // (2 if isinstance(gram, CachedGram) else 1)

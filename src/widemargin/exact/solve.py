@@ -6,16 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from widemargin.budget import Budget, StopReason
 from widemargin.callbacks import Progress
 from widemargin.exact.active_set import solve_small
+from widemargin.exact.dual_problem import DualProblem, FloatArray
 from widemargin.exact.float64_finish import (
     ExactMatrix,
     estimate_float32_error,
     finish_in_float64,
     judge_in_float64,
 )
-from widemargin.exact.several_problems import Task, solve_tasks
-from widemargin.exact.solution import FloatArray, Limits, Result
+from widemargin.exact.several_problems import solve_problems
+from widemargin.exact.solution import Solution
 from widemargin.kernels import Index, Kernel, Points, is_small
 from widemargin.parallel import Workers, single_blas
 
@@ -34,73 +36,56 @@ def solve_exactly(
     kernel: Kernel,
     X: Any,
     points: Points,
-    tasks: list[Task],
+    problems: list[DualProblem],
     workers: Workers,
     *,
-    intercept: bool,
-    limits: Limits,
+    budget: Budget,
     seed: int = 0,
     callback: Listener | None = None,
-) -> list[Result]:
-    """Solve the dual problems of all tasks; see `solve_tasks`.
+) -> list[Solution]:
+    """Solve dual problems of any size; see `solve_problems`.
 
     Small problems are solved to the precision of float64. ``X`` are the data of which ``points`` were
     prepared. One-vs-one problems of many classes are small and many, so their overhead matters.
     """
     began = time.perf_counter()
-    small = [t for t, task in enumerate(tasks) if is_small(len(task.index), X.shape[1])]
-    large = sorted(set(range(len(tasks))) - set(small))
-    results: dict[int, Result] = {}
+    small = [p for p, problem in enumerate(problems) if is_small(len(problem), X.shape[1])]
+    large = sorted(set(range(len(problems))) - set(small))
+    solutions: dict[int, Solution] = {}
 
-    def listen(t: int, progress: Progress) -> None:
+    def listen(p: int, progress: Progress) -> None:
         if callback is not None:
-            callback(t, progress)
+            callback(p, progress)
 
-    matrices = _exact_matrices(kernel, X, [tasks[t].index for t in small])
-    for t, K in zip(small, matrices, strict=True):
-        task, used = tasks[t], time.perf_counter() - began
-        results[t] = solve_small(
-            K, task.y, task.upper, intercept=intercept, start=task.start, linear=task.linear,
-            limits=limits.after(used),
-        )  # fmt: skip
-        listen(t, _describe(results[t], time.perf_counter() - began))
+    matrices = _exact_matrices(kernel, X, [problems[p].index for p in small])
+    for p, K in zip(small, matrices, strict=True):
+        solutions[p] = solve_small(K, problems[p], budget)
+        listen(p, _describe(solutions[p], time.perf_counter() - began))
     if large:
         scale = float(np.abs(kernel.diag(points)).max())
-        solved = solve_tasks(
-            kernel, points, [tasks[t] for t in large], workers, intercept=intercept,
-            limits=limits.after(time.perf_counter() - began), seed=seed,
-            callback=lambda t, progress: listen(large[t], progress),
+        solved = solve_problems(
+            kernel, points, [problems[p] for p in large], workers, budget=budget, seed=seed,
+            callback=lambda p, progress: listen(large[p], progress),
         )  # fmt: skip
-        for t, result in zip(large, solved, strict=True):
-            left = limits.after(time.perf_counter() - began)
-            results[t] = finish_exactly(
-                kernel, X, scale, tasks[t], result, intercept=intercept, limits=left
-            )
-    return [results[t] for t in range(len(tasks))]
+        for p, found in zip(large, solved, strict=True):
+            K_exact = ExactMatrix(kernel, X, problems[p].index)
+            solutions[p] = finish_exactly(K_exact, scale, problems[p], found, budget)
+    return [solutions[p] for p in range(len(problems))]
 
 
 def finish_exactly(
-    kernel: Kernel, X: Any, kernel_scale: float, task: Task, result: Result, *,
-    intercept: bool, limits: Limits,
-) -> Result:  # fmt: skip
+    K: ExactMatrix, kernel_scale: float, problem: DualProblem, found: Solution, budget: Budget
+) -> Solution:
     """Judge and finish a solution with float64 kernel values, if float32 may not be enough for it."""
-    K = ExactMatrix(kernel, X, task.index)
-    is_precise = estimate_float32_error(result.coef, kernel_scale) < FLOAT32_SHARE * limits.tol
-    n_rows = len(K) // 2 if task.is_mirrored else len(K)
-    if not (n_rows <= FINISHED_ROWS or K.has_cheap_products):
-        return result
+    is_precise = estimate_float32_error(found.coef, kernel_scale) < FLOAT32_SHARE * budget.tol
+    if not (len(K) <= FINISHED_ROWS or K.has_cheap_products):
+        return found
+    if is_precise and found.stop_reason != StopReason.STALLED:
+        return found
     with single_blas:
-        if result.stop_reason in ("max_iter", "max_time"):
-            if is_precise:
-                return result
-            return judge_in_float64(
-                K, task.y, task.upper, result, intercept=intercept, linear=task.linear
-            )
-        if result.stop_reason == "converged" and is_precise:
-            return result
-        return finish_in_float64(
-            K, task.y, task.upper, result, intercept=intercept, limits=limits, linear=task.linear
-        )  # fmt: skip
+        if found.stop_reason.is_limit:
+            return judge_in_float64(K, problem, found)
+        return finish_in_float64(K, problem, found, budget)
 
 
 def exact_matrix(kernel: Kernel, X: Any, index: Index) -> FloatArray:
@@ -123,14 +108,14 @@ def _exact_matrices(kernel: Kernel, X: Any, indices: list[Index]) -> Iterator[Fl
         yield whole[np.ix_(at, at)]
 
 
-def _describe(result: Result, seconds: float) -> Progress:
-    n = len(result.coef)
+def _describe(found: Solution, seconds: float) -> Progress:
+    n = len(found.coef)
     return Progress(
         n_seen=n,
         n_total=n,
         n_working=n,
-        n_support=int(np.count_nonzero(result.coef)),
-        violation=result.violation,
-        n_iter=result.n_iter,
+        n_support=int(np.count_nonzero(found.coef)),
+        violation=found.violation,
+        n_iter=found.n_iter,
         seconds=seconds,
     )
