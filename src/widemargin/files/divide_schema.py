@@ -33,6 +33,10 @@ from widemargin.validation import is_finite_number
 
 #: Depth of a nested partition that a file may have; fits make far fewer levels.
 _MAX_DEPTH = 50
+#: Values of parameters that files of earlier versions do not hold.
+_EARLIER_PARAMS = {
+    "partition": "merged", "skip_levels": True, "background": 0, "overlap": 0.0, "n_nearest": 1
+}  # fmt: skip
 _FIELDS = (
     Field("cluster_intercepts", np.float64, ("n_clusters", "n_problems")),
     Field("support_clusters", np.int32, ("n_vectors",), below("n_clusters"), may_be_empty=True),
@@ -120,6 +124,8 @@ def _take_copies(parts: ClusterParts, first: int) -> SimpleNamespace:
 
 def read_divided(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) -> DCSVC:
     """Return a fitted `DCSVC`, refusing arrays that do not fit together."""
+    if isinstance(meta.get("params"), dict):
+        meta = {**meta, "params": {**_EARLIER_PARAMS, **meta["params"]}}
     model: DCSVC = read_attributes(cls, meta, arrays)
     require(isinstance(meta.get("levels"), list) and meta["levels"], "its levels are wrong")
     model.levels_ = [_read_record(record) for record in meta["levels"]]
