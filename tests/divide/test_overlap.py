@@ -87,7 +87,7 @@ def test_nearest_clusters_decide_by_weights(n_nearest, kernel):
         model.kernel_, queries, rows, model._model._samples, n_nearest + 1, ALONE
     )
     spread = distances[-1] - distances[0]
-    weights = ((distances[-1] - distances[:-1]) / spread) ** 2
+    weights = ((distances[-1] - distances[:-1]) / spread) ** 4
     weights /= weights.sum(axis=0)
     alone = [
         DCSVC(**params, overlap=0.0, n_nearest=1)
@@ -108,7 +108,7 @@ def test_weights():
     weights = weigh_clusters(
         np.array([[0.0, 5.0, 2.0], [1.0, 5.0, 2.0], [2.0, 5.0, 4.0]], np.float32)
     )
-    assert_allclose(weights, [[0.8, 1.0, 0.5], [0.2, 0.0, 0.5]])
+    assert_allclose(weights, [[16 / 17, 1.0, 0.5], [1 / 17, 0.0, 0.5]])
     assert_array_equal(weigh_clusters(np.array([[3.0, 4.0]], np.float32)), [[1.0, 1.0]])
 
 

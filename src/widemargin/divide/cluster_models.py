@@ -20,6 +20,9 @@ from widemargin.parallel import Workers, open_workers
 
 #: Queries for which a committee holds the decision values of all clusters at a time.
 COMMITTEE_QUERIES = 1024
+#: Power of the nearness of a cluster in its weight. A larger one favours the nearest cluster, which is
+#: better for narrow kernels and worse for wide ones.
+WEIGHT_POWER = 4
 
 
 @dataclass(frozen=True)
@@ -265,7 +268,7 @@ def weigh_clusters(distances: NDArray[np.float32]) -> NDArray[np.float64]:
         return np.ones(distances.shape)
     first, last = distances[0].astype(np.float64), distances[-1].astype(np.float64)
     span = last - first
-    weights = np.square((last - distances[:-1]) / np.where(span > 0.0, span, 1.0))
+    weights = ((last - distances[:-1]) / np.where(span > 0.0, span, 1.0)) ** WEIGHT_POWER
     # Where all are equally far, the first decides.
     weights[0, span <= 0.0] = 1.0
     return weights / weights.sum(axis=0)
