@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from widemargin import LRSVC, AdditiveSVC, IntersectionSVC, PowerMeanSVC, ProjectedSVC
-from widemargin.base import RestClassifier
+from widemargin.base import OneVsRest
 from widemargin.baselines import LLSVC, PWLSGDSVC, SIKMASVC, FourierSVC, LaSVC
 
 CURVES = [AdditiveSVC, IntersectionSVC, PowerMeanSVC, FourierSVC, PWLSGDSVC, SIKMASVC]
@@ -160,4 +160,4 @@ def test_a_pass_over_a_piece_has_no_violation(digits):
 
 def test_a_base_is_no_classifier():
     with pytest.raises(TypeError, match="abstract"):
-        RestClassifier()
+        OneVsRest()

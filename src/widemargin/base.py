@@ -1,6 +1,7 @@
-"""Base classes of the one-vs-rest classifiers: validation of input, `fit`, and decisions."""
+"""The base of the one-vs-rest classifiers: validation of input, `fit`, and decisions."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Self
 
@@ -10,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin.parallel import count_threads
+from widemargin.parameters import check_choices
 from widemargin.problem import Problem
 from widemargin.transaction import all_or_nothing
 from widemargin.validation import (
@@ -30,6 +32,28 @@ class OneVsRest(ClassifierMixin, BaseEstimator, ABC):
 
     _model: Any
     _layout = FLOAT_ROWS
+
+    @all_or_nothing
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the SVM model according to the given training data.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Training data.
+        y : array-like of shape (n_samples,)
+            Class labels: numbers, texts or booleans.
+        sample_weight : array-like of shape (n_samples,), optional
+            Factor on C for each row; rows of weight zero are left out.
+
+        Returns
+        -------
+        self : estimator
+            The fitted classifier.
+        """
+        self._fit_rows(X, y, sample_weight)
+        self._warn_unless_converged()
+        return self
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Compute the decision function of the given data.
@@ -64,6 +88,7 @@ class OneVsRest(ClassifierMixin, BaseEstimator, ABC):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.positive_only = self._needs_nonnegative()
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -79,6 +104,7 @@ class OneVsRest(ClassifierMixin, BaseEstimator, ABC):
         self._fit(problem)
 
     def _check_params(self) -> None:
+        check_choices(self)
         check_number("C", self.C, above=0)
         count_threads(self.n_jobs)
 
@@ -90,6 +116,10 @@ class OneVsRest(ClassifierMixin, BaseEstimator, ABC):
         """Compute decision values of validated data, shape (n, n_functions)."""
         decisions: NDArray[np.float64] = self._model.decide(X, n_jobs=self.n_jobs)
         return decisions
+
+    def _needs_nonnegative(self) -> bool:
+        """Return whether the kernel is defined for non-negative features only."""
+        return False
 
     def _check_features(self, X: Any) -> None:
         """Accept all features; classes whose kernel is not defined for all override this."""
@@ -115,55 +145,17 @@ class OneVsRest(ClassifierMixin, BaseEstimator, ABC):
         return self.classes_[scores.argmax(axis=1)]
 
 
-class RestClassifier(OneVsRest):
-    """Base of one-vs-rest classifiers whose `fit` accepts sample weights."""
+class UnweightedMixin(OneVsRest):
+    """`fit` and `partial_fit` without sample weights.
+
+    It is for online methods: a step with a row of weight two is not two steps with that row.
+    """
+
+    #: Continues from the current model, if there is one, with some rows.
+    _learn_piece: Callable[..., None]
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit the SVM model according to the given training data.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Training data.
-        y : array-like of shape (n_samples,)
-            Class labels: numbers, texts or booleans.
-        sample_weight : array-like of shape (n_samples,), optional
-            Factor on C for each row; rows of weight zero are left out.
-
-        Returns
-        -------
-        self : estimator
-            The fitted classifier.
-        """
-        self._fit_rows(X, y, sample_weight)
-        self._warn_unless_converged()
-        return self
-
-
-class PieceClassifier(OneVsRest):
-    """Base of one-vs-rest classifiers that can be fitted in pieces."""
-
-    def _fit_piece(self, X: Any, y: Any, classes: Any, sample_weight: Any = None) -> None:
-        """Validate a piece of the data and fit to it; `partial_fit` calls this."""
-        self._check_params()
-        is_first = not self.__sklearn_is_fitted__()
-        problem = validate_partial(self, X, y, classes, sample_weight, is_first=is_first)
-        weights = problem.sample_weights if is_first else None
-        problem = replace(problem, X=self._take_features(problem.X, weights))
-        self.classes_ = problem.classes
-        self._learn_piece(problem, is_first=is_first)
-
-    @abstractmethod
-    def _learn_piece(self, problem: Problem, *, is_first: bool) -> None:
-        """Continue from the current model, if there is one, with some rows."""
-
-
-class UnweightedClassifier(PieceClassifier):
-    """Base of online classifiers whose `fit` and `partial_fit` accept no sample weights."""
-
-    @all_or_nothing
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]
         """Fit the SVM model according to the given training data.
 
         Parameters
@@ -201,5 +193,27 @@ class UnweightedClassifier(PieceClassifier):
         self : estimator
             The fitted classifier.
         """
-        self._fit_piece(X, y, classes)
+        problem, is_first = take_piece(self, X, y, classes)
+        self._learn_piece(problem, is_first=is_first)
         return self
+
+
+def take_piece(
+    estimator: OneVsRest, X: Any, y: Any, classes: Any, sample_weight: Any = None
+) -> tuple[Problem, bool]:
+    """Validate a piece of the training data for `partial_fit`.
+
+    Returns
+    -------
+    problem : Problem
+        The rows, as the model needs them.
+    is_first : bool
+        Whether there is no model yet that the piece could continue.
+    """
+    estimator._check_params()
+    is_first = not estimator.__sklearn_is_fitted__()
+    problem = validate_partial(estimator, X, y, classes, sample_weight, is_first=is_first)
+    weights = problem.sample_weights if is_first else None
+    problem = replace(problem, X=estimator._take_features(problem.X, weights))
+    estimator.classes_ = problem.classes
+    return problem, is_first

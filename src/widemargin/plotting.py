@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin.additive.classifier_base import CurveClassifier
+from widemargin.additive.mixins import CurvesMixin
 from widemargin.divide.dc_svc import DCSVC
 from widemargin.projected.projected_svc import ProjectedSVC
 from widemargin.validation import check_integer
@@ -80,7 +80,7 @@ def plot_levels(model: DCSVC, X: Any = None, y: Any = None) -> "Figure":
 
 
 def plot_shapes(
-    model: CurveClassifier, X: Any = None, *, n_features: int = 6, classes: Any = None
+    model: CurvesMixin, X: Any = None, *, n_features: int = 6, classes: Any = None
 ) -> "Figure":
     """Draw the curves of an additive model: what each feature adds to the decision.
 
@@ -104,7 +104,7 @@ def plot_shapes(
     figure : matplotlib.figure.Figure
         One panel for each feature, the most important first.
     """
-    if not isinstance(model, CurveClassifier):
+    if not isinstance(model, CurvesMixin):
         raise TypeError(
             f"model: a {type(model).__name__} has no curves; give an AdditiveSVC, IntersectionSVC or "
             "PowerMeanSVC"
@@ -215,7 +215,7 @@ def _mark(axis: Any, x: float, y: float, label: str) -> None:
     axis.plot([x], [y], "o", color=ORANGE, label=f"{label}: {x:,.0f} vectors, {y:,.4g}")
 
 
-def _find_classes(model: CurveClassifier, classes: Any) -> list[int]:
+def _find_classes(model: CurvesMixin, classes: Any) -> list[int]:
     """Positions of the decision functions to show."""
     known = model.classes_
     if classes is None:
@@ -238,7 +238,7 @@ def _find_classes(model: CurveClassifier, classes: Any) -> list[int]:
     return positions
 
 
-def _weigh_curves(model: CurveClassifier, shown: list[int]) -> tuple[Any, Any]:
+def _weigh_curves(model: CurvesMixin, shown: list[int]) -> tuple[Any, Any]:
     """Importance of every feature by the height of its curves, and zeros for their averages."""
     d = model.n_features_in_
     importance = np.empty(d)
@@ -249,7 +249,7 @@ def _weigh_curves(model: CurveClassifier, shown: list[int]) -> tuple[Any, Any]:
     return importance, np.zeros((d, len(shown)))
 
 
-def _weigh_shares(model: CurveClassifier, X: Any, shown: list[int]) -> tuple[Any, Any]:
+def _weigh_shares(model: CurvesMixin, X: Any, shown: list[int]) -> tuple[Any, Any]:
     """Importance of every feature, the mean size of what it adds to data, and its averages."""
     queries = model._check_queries(X)
     d = queries.shape[1]
@@ -286,7 +286,7 @@ def _take_columns(X: Any, chosen: Any) -> Any:
     return np.asarray(columns, np.float64).T
 
 
-def _make_pieces(model: CurveClassifier, feature: int, column: Any) -> list[tuple[Any, Any, Any]]:
+def _make_pieces(model: CurvesMixin, feature: int, column: Any) -> list[tuple[Any, Any, Any]]:
     """What to draw of one feature: values, heights of all functions, and style; the main one last."""
     if column is not None and len(distinct := _find_distinct(column)) <= FEW_VALUES:
         # A line would pass through values that do not exist.

@@ -332,5 +332,5 @@ def test_pieces_must_not_change(later):
     X, y, _ = make_pieces()
     X = sparse.vstack([X[:0], X[np.argsort(np.diff(X.indptr), kind="stable")]], format="csr")
     versions = iter([X[25:225], X[later]])
-    with pytest.raises(ValueError, match="chunks: the second time through there were other values"):
+    with pytest.raises(ValueError, match="chunks: the second iteration gave other values"):
         AdditiveSVC().fit_chunks(lambda: [(next(versions), y[:200])])

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
@@ -209,7 +209,7 @@ def test_long_first_steps_are_no_divergence():
         ({"anchors": [0.1, 0.1, 0.5]}, "anchors: give n_anchors=3 different numbers"),
         ({"anchors": [0.1, 0.5]}, "anchors: give n_anchors=3 different numbers"),
         ({"offset": 0.0}, "offset: must be greater"),
-        ({"solver": "dual"}, "solver: must be one of"),
+        ({"solver": "primal"}, "solver: must be one of 'dual', 'sgd', got"),
         ({"alpha": 0.0}, "alpha: must be greater"),
         ({"eta0": 0.0}, "eta0: must be greater than 0"),
         ({"kernel": "rbf"}, "kernel: 'rbf' is not additive"),
@@ -249,3 +249,21 @@ def test_negative_features_are_named(digits):
     X, y = digits
     with pytest.raises(ValueError, match="columns 0, 1"):
         PowerMeanSVC().fit(X - 0.1, y)
+
+
+def test_the_earlier_name_of_the_dual_solver_still_works(digits, tmp_path, recwarn):
+    X, y = digits
+    X, y = X[:200], y[:200]
+    expected = PowerMeanSVC().fit(X, y).decision_function(X)
+    assert not [w for w in recwarn if w.category is FutureWarning]
+    with pytest.warns(FutureWarning, match="^solver: 'dcd' is now called 'dual'") as caught:
+        model = PowerMeanSVC(solver="dcd").fit(X, y)
+    assert caught[0].filename == __file__
+    assert_array_equal(model.decision_function(X), expected)
+    # A file of an earlier version has the old name; it loads without a warning, with the new one.
+    save(model, tmp_path / "model.wm")
+    recwarn.clear()
+    loaded = load(tmp_path / "model.wm")
+    assert loaded.solver == "dual"
+    assert_array_equal(loaded.decision_function(X), expected)
+    assert not [w for w in recwarn if w.category is FutureWarning]

@@ -1,13 +1,17 @@
 """What importing does, and which way imports point."""
 
 import ast
+import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from sklearn.base import BaseEstimator
 
 import widemargin
+from widemargin import baselines, kernels
 
 SOURCE = Path(widemargin.__file__).parent
 
@@ -27,7 +31,7 @@ LAYERS = [
     ["files.container", "files.libsvm_text", "progress"],
     ["kernels"],
     ["problem"],
-    ["validation", "datasets", "majority"],
+    ["validation", "parameters", "datasets", "majority"],
     ["base", "files.libsvm_models"],
     ["exact"],
     ["divide", "additive", "projected"],
@@ -49,8 +53,8 @@ ESTIMATORS = {
     "exact": ["classifier_base", "kernel_machine", "kernel_one_class", "kernel_svc", "kernel_svr"],
     "divide": ["clusterer", "dc_svc", "level_parts"],
     "additive": [
-        "additive_svc", "classifier_base", "intersection_svc", "lr_svc", "online_base",
-        "power_mean_svc",
+        "additive_svc", "classifier_base", "intersection_svc", "lr_svc", "mixins",
+        "power_mean_svc", "tables_mixin",
     ],
     "projected": ["classifier_base", "projected_svc"],
 }  # fmt: skip
@@ -65,6 +69,13 @@ REPRESENTATIONS = {
 #: stands above the models and below the estimators.
 REPRESENTERS = {"additive": ["anchors", "representations"]}
 FAMILIES = sorted(MODELS)
+ESTIMATOR_CLASSES = [
+    found
+    for module in (widemargin, baselines)
+    for name in module.__all__
+    if inspect.isclass(found := getattr(module, name)) and issubclass(found, BaseEstimator)
+]
+EVERY_ESTIMATOR = pytest.mark.parametrize("cls", ESTIMATOR_CLASSES, ids=lambda cls: cls.__name__)
 
 
 def run_python(code):
@@ -179,3 +190,46 @@ def test_compiled_functions_call_none_in_another_file(path):
     for target in imported_modules(path):
         is_fine = not target[-1].endswith("_fast") or (path.stem, target[-1]) in known
         assert is_fine, f"{path.stem} imports {'.'.join(target)}"
+
+
+def own_classes(cls):
+    return [above for above in cls.__mro__ if above.__module__.startswith("widemargin")]
+
+
+@EVERY_ESTIMATOR
+def test_an_estimator_stands_on_no_ladder(cls):
+    """At most two classes of our own are above an estimator, and none of them is an estimator."""
+    above = own_classes(cls)[1:]
+    bases = [base.__name__ for base in above if not base.__name__.endswith("Mixin")]
+    assert len(bases) <= 2, f"{cls.__name__} stands on {bases}"
+    assert not set(above) & set(ESTIMATOR_CLASSES)
+
+
+@EVERY_ESTIMATOR
+def test_a_mixin_is_no_constructor(cls):
+    """Parameters are declared by the estimator alone, where scikit-learn looks for them."""
+    assert "__init__" in vars(cls)
+    assert not [above for above in own_classes(cls)[1:] if "__init__" in vars(above)]
+
+
+@EVERY_ESTIMATOR
+def test_fits_are_repeatable_by_default(cls):
+    assert inspect.signature(cls).parameters["random_state"].default == 0
+
+
+def test_the_same_solver_has_the_same_name():
+    """Dual coordinate descent is ``"dual"``, stochastic descent ``"sgd"``, Newton's ``"primal"``."""
+    declared = {
+        cls.__name__: set(re.findall(r'"(\w+)"', match[1]))
+        for cls in ESTIMATOR_CLASSES
+        if (match := re.search(r"^    solver : \{(.*)\}", cls.__doc__, re.MULTILINE))
+    }
+    assert len(declared) >= 3
+    assert set.union(*declared.values()) == {"auto", "dual", "sgd", "primal"}
+
+
+def test_kernels_names_what_users_need():
+    names = set(kernels.__all__)
+    assert {cls.__name__ for cls in kernels.KERNELS.values()} | {"Kernel"} <= names
+    public = [getattr(kernels, name) for name in names]
+    assert all(inspect.isclass(found) and issubclass(found, kernels.Kernel) for found in public)

@@ -1,17 +1,21 @@
 """Data whose numbers are hard: far from the origin, in different units, or out of range."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine, make_moons
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
 from tests.reference import svm_dual
 from widemargin import DCSVC, KernelSVC
-from widemargin.budget import Budget
+from widemargin.budget import Budget, StopReason
+from widemargin.exact import float64_finish
 from widemargin.exact.dual_problem import classification_dual
-from widemargin.exact.float64_finish import ExactMatrix, finish_in_float64
+from widemargin.exact.float64_finish import ExactMatrix, finish_exactly, finish_in_float64
 from widemargin.exact.solution import judge as judge_variables
 from widemargin.kernels import RBF, ExpChi2, Linear
 from widemargin.validation import _variance
@@ -221,3 +225,43 @@ def test_no_time_for_the_finish_leaves_the_better_constant():
     assert found.stop_reason == "max_time"
     assert K.sizes == []
     assert found.intercept == 1.0
+
+
+@pytest.mark.parametrize(("C", "gamma"), [(32.0, 2.0), (2.0**12, 2.0), (2.0**15, 8.0)])
+def test_the_figures_of_a_large_problem_are_those_of_float64(C, gamma):
+    """More rows than are all checked, and a C that float32 kernel values are too coarse for."""
+    X, y = make_moons(4000, noise=0.3, random_state=0)
+    model = KernelSVC(C=C, gamma=gamma).fit(X, y)
+    objective, gap, violation = judge(model, rbf_kernel(X, gamma=gamma), y)
+    assert model.stop_reason_ == "converged"
+    assert_allclose(model.objective_, objective, rtol=1e-8)
+    assert_allclose(model.duality_gap_, gap, rtol=1e-6, atol=1e-8 * abs(objective))
+    assert violation < 1e-3
+
+
+def test_rows_left_out_of_the_check_are_taken_in_when_they_violate(monkeypatch):
+    monkeypatch.setattr(float64_finish, "_find_checked", lambda dual, found, error: np.arange(300))
+    X, y = make_moons(1000, noise=0.3, random_state=0)
+    sign, everyone = 2.0 * y - 1.0, np.arange(1000)
+    dual = classification_dual(everyone, sign, np.full(1000, 100.0), intercept=True)
+    start = replace(judge_variables(dual, np.zeros(1000), -sign), stop_reason=StopReason.STALLED)
+    K = ExactMatrix(RBF(2.0), X, everyone)
+    found = finish_exactly(K, 1.0, dual, start, Budget())
+    matrix = rbf_kernel(X, gamma=2.0)
+    assert found.stop_reason == "converged"
+    assert svm_dual.violation(matrix, sign, np.full(1000, 100.0), found.coef, True) < 1e-3
+    assert_allclose(found.gradient, matrix @ found.coef - sign, atol=1e-8)
+
+
+def test_a_check_that_would_cost_too_much_says_how_far_float32_may_be_off(monkeypatch):
+    monkeypatch.setattr(float64_finish, "MAX_VALUES", 1000)
+    X, y = make_moons(1000, noise=0.3, random_state=0)
+    sign, everyone = 2.0 * y - 1.0, np.arange(1000)
+    dual = classification_dual(everyone, sign, np.full(1000, 1e4), intercept=True)
+    matrix = rbf_kernel(X, gamma=2.0)
+    coef = 1e4 * np.random.default_rng(0).random(1000) * sign
+    rough = judge_variables(dual, coef, matrix.astype(np.float32) @ coef - sign)
+    found = finish_exactly(ExactMatrix(RBF(2.0), X, everyone), 1.0, dual, rough, Budget())
+    assert_array_equal(found.coef, coef)
+    true = judge_variables(dual, coef, matrix @ coef - sign)
+    assert 0 < abs(true.violation - found.violation) < 2 * found.violation_error

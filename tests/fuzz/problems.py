@@ -239,7 +239,7 @@ def _draw_power_mean(case):
         "n_anchors": case.choose(2, 3, 6),
         "lut": case.happens(0.4),
         "loss": case.choose("hinge", "squared_hinge"),
-        "solver": case.choose("dcd", "dcd", "sgd"),
+        "solver": case.choose("dual", "dual", "sgd"),
     }
 
 

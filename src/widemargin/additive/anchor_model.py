@@ -1,4 +1,4 @@
-"""Prediction by regression on explanatory variables, such as a kernel's values at anchors."""
+"""Prediction by a regression on explanatory variables, such as kernel values at anchors."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ from widemargin.parallel import Workers, open_workers, single_blas
 #: Directions of a kernel matrix whose eigenvalue is below this share of the largest are left out:
 #: there, errors of kernel values in float64 and in float32 outweigh the values.
 MIN_EIGENVALUE, MIN_EIGENVALUE_FLOAT32 = 1e-12, 1e-8
-#: Rows whose explanatory variables are held at a time when predicting.
+#: Number of rows whose explanatory variables are computed at a time in predictions.
 DECIDE_ROWS = 8192
 
 
 @dataclass(frozen=True)
 class KernelValues(Prepared):
-    """Values of a kernel with some vectors.
+    """Kernel values between rows and some vectors.
 
     Attributes
     ----------
@@ -43,11 +43,11 @@ class KernelValues(Prepared):
 
     @property
     def is_exact(self) -> bool:
-        """Whether values are of float64; else, with more vectors, of float32."""
+        """Whether values are computed in float64, as for few vectors, and not in float32."""
         return is_small(*self.vectors.shape)
 
     def compute(self, X: Any, workers: Workers) -> NDArray[Any]:
-        """Kernel between the rows of ``X`` and the vectors."""
+        """Compute the kernel between the rows of ``X`` and the vectors."""
         if self.is_exact:
             return self.kernel.exact(X, self.vectors)
         queries = self.kernel.prepare(X, like=self._points)
@@ -60,7 +60,7 @@ class KernelValues(Prepared):
 
 @dataclass(frozen=True)
 class RegressionModel:
-    """Decision values ``coef @ e(x)``.
+    """Model with the decision values ``coef @ e(x)``.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class RegressionModel:
     anchors : ndarray or csr_matrix of shape (n_anchors, n_features)
         The anchors.
     explanatory : callable or None
-        Gives e for the rows of a matrix; None for the kernel's values at the anchors.
+        Returns e for the rows of a matrix; None if e are the kernel values at the anchors.
     coef : ndarray of shape (n_functions, n_explanatory)
         Coefficients.
     """
@@ -84,7 +84,7 @@ class RegressionModel:
         return KernelValues(self.kernel, self.anchors)
 
     def decide(self, X: Any, n_jobs: int | None) -> NDArray[np.float64]:
-        """Decision values, shape (n, n_functions)."""
+        """Compute decision values, shape (n, n_functions)."""
         function = self.explanatory
         if function is not None:
             return self._multiply(X, lambda part: explain_rows(function, part))
@@ -100,7 +100,7 @@ class RegressionModel:
 
 
 def explain_rows(explanatory: Callable[[Any], Any], X: Any) -> NDArray[np.float64]:
-    """Explanatory variables of some rows, checked."""
+    """Compute and check the explanatory variables of some rows."""
     given = call_given("explanatory", explanatory, X)
     given = given.toarray() if sparse.issparse(given) else given
     values = as_numbers("explanatory", given, f"shape ({X.shape[0]}, m)")
@@ -113,11 +113,11 @@ def explain_rows(explanatory: Callable[[Any], Any], X: Any) -> NDArray[np.float6
 
 
 def find_inverse_root(K: NDArray[Any], *, is_float32: bool) -> NDArray[np.float64]:
-    """Matrix R with ``R R' = pinv(K)``, small eigenvalues of K taken for zero.
+    """Return a matrix R with ``R R' = pinv(K)``, where small eigenvalues of K count as zero.
 
-    ``is_float32`` says that kernel values it will be multiplied with have the digits of float32.
+    ``is_float32`` says that R will be multiplied with kernel values of float32 precision.
     """
-    # Threads wait for each other most of the time here, and far longer if the cores are busy.
+    # Several BLAS threads would spend most of the time waiting for each other.
     with single_blas:
         values, vectors = np.linalg.eigh(0.5 * np.add(K, K.T, dtype=np.float64))
     floor = MIN_EIGENVALUE_FLOAT32 if is_float32 else MIN_EIGENVALUE

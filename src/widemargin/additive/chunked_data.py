@@ -1,4 +1,4 @@
-"""Data that come in pieces: collected as codes, a byte or two for each value."""
+"""Training data given in pieces, collected as codes of one or two bytes a value."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -30,23 +30,23 @@ from widemargin.additive.quantiser import (
 from widemargin.problem import Problem
 from widemargin.validation import validate_chunk, validate_labels
 
-#: What to say of pieces that can be gone through once only.
+#: Advice for pieces that can be iterated over once only.
 _TWICE = "give a list, or a function that returns a new iterator over the same data"
-_OTHERS = f"chunks: the second time through there were other values; {_TWICE}"
+_OTHERS = f"chunks: the second iteration gave other values than the first; {_TWICE}"
 
 
 @dataclass(frozen=True)
 class Collected:
-    """All pieces together.
+    """All pieces as one training set.
 
     Attributes
     ----------
     problem : Problem
-        Labels and weights; its data are the codes.
+        Labels and weights; its ``X`` are the codes.
     codes : Codes
-        Of all values.
+        Codes of all pieces.
     ranges : ndarray of shape (2, n_features)
-        Smallest and largest values.
+        Smallest and largest value of each feature.
     """
 
     problem: Problem
@@ -63,22 +63,22 @@ def collect_chunks(
     *,
     may_be_sparse: bool,
 ) -> Collected:
-    """Go through the pieces twice: for ranges and labels, then for codes.
+    """Iterate over the pieces twice: for ranges and labels, then for codes.
 
     Parameters
     ----------
     estimator : estimator
-        Gets ``n_features_in_``; its class weights are used.
+        The estimator that is fitted; ``n_features_in_`` is set, and its class weights are used.
     chunks : iterable or callable
         Pieces, or a function that returns an iterator over them.
     check : callable
-        Refuses features that will not do.
+        Raises ValueError for features that the kernel is not defined for.
     codes_path : path-like or None
         File for the codes.
     fit_grid : callable
-        Makes the quantiser from the ranges.
+        Returns the quantiser for the ranges of the features.
     may_be_sparse : bool
-        Whether zeros may be left out, if all pieces are sparse and it saves memory.
+        Whether the codes of zeros may be left out if all pieces are sparse and this saves memory.
     """
     ranges, labels, weights = None, [], []
     needed: NDArray[np.int64] | None = np.zeros(len(GAP_TYPES), np.int64)
@@ -110,7 +110,7 @@ def collect_chunks(
 def _saves_bytes(
     needed: NDArray[np.int64] | None, shape: tuple[int, int], quantiser: Quantiser
 ) -> bool:
-    """Whether the codes of stored values take less than those of all."""
+    """Return whether codes of the stored values need fewer bytes than codes of all values."""
     whole = prod(shape) * np.dtype(quantiser.dtype).itemsize
     return needed is not None and bool(count_bytes(needed, quantiser.dtype).min() < whole)
 
@@ -122,7 +122,7 @@ def _encode_pieces(
     needed: NDArray[np.int64] | None,
     codes: Codes,
 ) -> None:
-    """Go through the pieces once more and write their codes; ``needed`` tells if these are sparse."""
+    """Write the codes of all pieces; ``needed`` is None if every value has a code."""
     n_rows, filled, seen = len(codes), 0, np.zeros(len(GAP_TYPES), np.int64)
     for X, y, weight in _pieces(chunks):
         X, _, _ = validate_chunk(estimator, X, y, weight, is_first=False)
@@ -140,7 +140,7 @@ def _encode_pieces(
         write_sparse(X, places, quantiser, first, codes)
     if filled != n_rows:
         raise ValueError(
-            f"chunks: the first time through there were {n_rows} rows, the second time "
+            f"chunks: the first iteration gave {n_rows} rows, the second "
             f"{'more' if filled > n_rows else filled}; {_TWICE}"
         )
     if needed is not None and (seen != needed).any():

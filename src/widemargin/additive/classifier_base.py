@@ -1,52 +1,40 @@
-"""Base classes of the additive classifiers and of other linear SVMs on a representation."""
+"""The base of the additive classifiers and of other linear SVMs on a representation."""
 
 import warnings
-from abc import abstractmethod
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from widemargin.additive.coded_rows import Rows
-from widemargin.additive.curves import BinModel, TableModel
-from widemargin.additive.dual_descent import Descent, DualProblem, LinearResult, descend
-from widemargin.additive.quantiser import Ranges, measure_ranges, row_chunks
-from widemargin.base import OneVsRest, RestClassifier
+from widemargin.additive.dual_descent import Descent, LinearResult, OneVsRestDual, descend
+from widemargin.base import OneVsRest
 from widemargin.deadline import start_deadline
 from widemargin.kernels import is_small
 from widemargin.majority import RunningVote, constant_intercept, judged_rows
 from widemargin.parallel import open_workers
+from widemargin.parameters import Choices
 from widemargin.problem import Problem
 from widemargin.progress import show_passes
 from widemargin.validation import (
-    check_choice,
-    check_columns,
     check_flag,
     check_integer,
     check_norms,
     check_number,
     check_verbose,
     draw_seed,
-    find_negative_columns,
-    refuse_negative,
 )
 
 #: Part of the warning of a fit whose model was replaced by a constant one.
 CONSTANT_ADVICE = (
     "the model predicts the largest class, which is more accurate than what it reached; "
 )
-LOSSES = ("hinge", "squared_hinge")
 #: A smaller tolerance needs the precision of float64.
 FLOAT32_TOL = 1e-3
-#: Largest distance of a column's mean from zero in centred data, in standard deviations and in
-#: standard errors. Markers of missing values, such as -999 among small numbers, exceed it.
-CENTRED, CENTRED_ERRORS = 0.5, 4.0
 
 
-class LinearClassifier(RestClassifier):
+class LinearClassifier(OneVsRest):
     """Base of classifiers that solve a linear SVM on a representation of the features.
 
     It checks the parameters of the solvers, runs dual coordinate descent, keeps the dual variables for
@@ -61,6 +49,7 @@ class LinearClassifier(RestClassifier):
     random_state: Any
     verbose: int
 
+    _choices: ClassVar[Choices] = {"loss": ("hinge", "squared_hinge")}
     #: Whether the model predicts the largest class for every row, see `RunningVote`.
     _is_constant = False
 
@@ -69,7 +58,6 @@ class LinearClassifier(RestClassifier):
         check_number("tol", self.tol, above=0)
         check_number("max_time", self.max_time, above=0, optional=True)
         check_integer("max_iter", self.max_iter, low=1)
-        check_choice("loss", self.loss, LOSSES)
         check_flag("warm_start", self.warm_start)
         check_verbose(self.verbose)
 
@@ -97,7 +85,7 @@ class LinearClassifier(RestClassifier):
         check_norms("X: kernel values", norms, "MinMaxScaler")
         costs = self.C * problem.weights
         squared = self.loss == "squared_hinge"
-        dual = DualProblem(
+        dual = OneVsRestDual(
             labels=problem.labels.astype(np.int64),
             positives=asked_classes(problem),
             upper=np.full(len(costs), np.inf) if squared else costs,
@@ -130,6 +118,24 @@ class LinearClassifier(RestClassifier):
         if len(part.labels) < len(problem.labels) and self.stop_reason_ != "diverged":
             self.stop_reason_ = "max_time"
 
+    def _prefer_majority(self, model: Any, problem: Problem) -> Any:
+        """Return the model, or a constant one if a limit stopped the fit and that is more accurate.
+
+        The constant model predicts the largest class of the problem.
+        """
+        self._is_constant = False
+        if self.stop_reason_ not in ("max_iter", "max_time"):
+            return model
+        if self.stop_reason_ == "max_iter":
+            # Some rows are enough: data that are mapped from a file should not be read once more.
+            problem = judged_rows(problem)
+        vote = RunningVote(problem)
+        vote.add(model.decide(problem.X, self.n_jobs).T)
+        if vote.beats_majority():
+            return model
+        self._is_constant = True
+        return model.make_constant(constant_intercept(problem))
+
     def _advise_late(self) -> str:
         """Return the advice of the warning after ``max_time``."""
         return f"{self._tell_constant()}allow more time for the optimum"
@@ -157,187 +163,6 @@ class LinearClassifier(RestClassifier):
                 ConvergenceWarning,
                 stacklevel=4,
             )
-
-
-class Curves(Protocol):
-    """Model whose decisions are sums of curves, one for each feature."""
-
-    def decide(self, X: Any, n_jobs: int | None) -> NDArray[np.float64]:
-        """Compute decision values, shape (n, n_functions)."""
-
-    def contributions(self, X: Any) -> NDArray[np.float64]:
-        """Compute the share of each feature in each decision, (n, n_functions, n_features)."""
-
-    def curve(self, feature: int, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Compute the curves of one feature at some values, shape (n_functions, n_values)."""
-
-
-class CurveClassifier(OneVsRest):
-    """Base of classifiers whose decisions are sums of curves, one for each feature.
-
-    It adds `explain` and `shape_functions`.
-    """
-
-    _model: Curves
-
-    def explain(self, X: Any) -> NDArray[np.float64]:
-        """Compute the share of each feature in each decision.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Data.
-
-        Returns
-        -------
-        shares : ndarray of shape (n_samples, n_features) or (n_samples, n_classes, n_features)
-            With the intercept they add up to `decision_function`.
-        """
-        X = self._check_queries(X)
-        shares = self._model.contributions(X)
-        return shares[:, 0] if len(self.classes_) == 2 else shares
-
-    def shape_functions(self, n_points: int = 256, features: Any = None) -> list[tuple[Any, Any]]:
-        """Compute the curve of every feature over its range in the training data.
-
-        Parameters
-        ----------
-        n_points : int, default=256
-            Points on each curve.
-        features : array-like of int, optional
-            Columns whose curves are returned, in this order; default all.
-
-        Returns
-        -------
-        curves : list of (values, heights)
-            One pair for each feature: values in its own unit, shape (n_points,), and the
-            contribution of the feature to the decision at these values, shape (n_points,) for two
-            classes and (n_classes, n_points) for more.
-        """
-        check_is_fitted(self)
-        check_integer("n_points", n_points, low=2)
-        if features is None:
-            features = np.arange(self.n_features_in_)
-        curves = []
-        for j in check_columns("features", features, self.n_features_in_):
-            low, high = self.feature_ranges_[:, j]
-            values = np.linspace(low, high, n_points)
-            heights = self._heights(j, values)
-            curves.append((values, heights[0] if len(self.classes_) == 2 else heights))
-        return curves
-
-    def _heights(self, feature: int, values: NDArray[Any]) -> NDArray[np.float64]:
-        """Compute the contribution of a feature at some values, shape (n_functions, n_values)."""
-        return self._model.curve(feature, values - self._origin[feature])
-
-    def _measure(self, problem: Problem) -> Ranges:
-        """Measure the ranges of the features; `shape_functions` and plots need them too."""
-        ranges = measure_ranges(row_chunks(problem.X))
-        self.feature_ranges_ = np.array([ranges.low, ranges.high]) + self._origin
-        return ranges
-
-    @property
-    def _origin(self) -> NDArray[np.float64]:
-        """Numbers that the model subtracts from the features."""
-        return np.zeros(self.n_features_in_)
-
-
-class AdditiveClassifier(CurveClassifier, LinearClassifier):
-    """Base of additive classifiers: curves found by a linear SVM on tables or bins.
-
-    It replaces a model whose fit a limit stopped by a constant one if that is more accurate.
-    """
-
-    _model: TableModel | BinModel
-
-    @property
-    def intercept_(self) -> NDArray[np.float64]:
-        """Constants of the decision functions, zero where a fit has no intercept."""
-        return self._model.intercept
-
-    def _require_majority(self, problem: Problem) -> None:
-        """Predict the largest class if a limit stopped the fit and its model is less accurate."""
-        self._is_constant = False
-        if self.stop_reason_ not in ("max_iter", "max_time"):
-            return
-        if self.stop_reason_ == "max_iter":
-            # Some rows are enough: data that are mapped from a file should not be read once more.
-            problem = judged_rows(problem)
-        vote = RunningVote(problem)
-        vote.add(self._model.decide(problem.X, self.n_jobs).T)
-        if not vote.beats_majority():
-            self._model = self._model.make_constant(constant_intercept(problem))
-            self._is_constant = True
-
-
-class HistogramClassifier(AdditiveClassifier):
-    """Base of additive classifiers whose kernel needs non-negative features.
-
-    It refuses negative features, except that it subtracts the column minima of centred data.
-    """
-
-    origin_: NDArray[np.float64]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = self._needs_nonnegative()
-        return tags
-
-    @abstractmethod
-    def _needs_nonnegative(self) -> bool: ...
-
-    @property
-    def _origin(self) -> NDArray[np.float64]:
-        return self.origin_
-
-    def _take_features(self, X: Any, weights: NDArray[np.float64] | None = None) -> Any:
-        if weights is not None:
-            self.origin_ = np.zeros(X.shape[1])
-        if not self.origin_.any():
-            columns = self._find_negative(X)
-            if len(columns) == 0:
-                return X
-            if weights is None or sparse.issparse(X) or not _is_centred(X, weights):
-                self._refuse(columns)
-            warnings.warn(
-                f"X: the data are centred; {type(self).__name__} subtracts the least value of every "
-                "column, since its kernel needs features >= 0. To choose the range yourself, put "
-                "sklearn.preprocessing.MinMaxScaler(clip=True) before it",
-                stacklevel=6,
-            )
-            self.origin_ = np.asarray(X.min(axis=0), np.float64)
-        kind = np.result_type(X.dtype, np.float32)
-        moved = (X.toarray() if sparse.issparse(X) else X) - self.origin_.astype(kind)
-        return np.maximum(moved, 0.0, out=moved)
-
-    def _check_features(self, X: Any) -> None:
-        columns = self._find_negative(X)
-        if len(columns):
-            self._refuse(columns)
-
-    def _find_negative(self, X: Any) -> NDArray[np.intp]:
-        """Find the columns with values for which the kernel is not defined."""
-        return find_negative_columns(X) if self._needs_nonnegative() else np.empty(0, np.intp)
-
-    def _refuse(self, columns: NDArray[np.intp]) -> None:
-        refuse_negative(
-            columns, getattr(self, "feature_names_in_", None), type(self).__name__,
-            "IntersectionSVC, whose bins take negative values",
-        )  # fmt: skip
-
-
-def _is_centred(X: NDArray[Any], weights: NDArray[np.float64]) -> bool:
-    """Return whether the mean of every column is zero within the error of so many rows.
-
-    A column without negative values has a mean of zero only if all its values are zero.
-    """
-    n = weights.sum()
-    mean = weights @ X / n
-    # `np.std` would make a copy of the data.
-    variance = np.einsum("i,ij,ij->j", weights, X, X, dtype=np.float64) / n - mean**2
-    limit = min(CENTRED, CENTRED_ERRORS / np.sqrt(n)) * np.sqrt(np.maximum(variance, 0.0))
-    limit[X.min(axis=0) >= 0] = 0.0
-    return bool((np.abs(mean) <= limit).all())
 
 
 def asked_classes(problem: Problem) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Rows of linear machines: from codes and tables, from bins, from numbers, from kernel matrices."""
+"""Rows that the solvers read: from codes and tables, bins, numbers or a kernel matrix."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from widemargin.additive.primal_newton_fast import combine_rows, sum_minima, to_
 from widemargin.kernels import Intersection, is_small
 from widemargin.parallel import Workers
 
-#: Most rows for which the kernel between all of them is kept.
+#: Largest number of rows for which the kernel matrix is kept.
 MAX_GRAM_ROWS = 16_384
 #: Rows whose decision values a thread computes at a time.
 DECIDE_ROWS = 256
@@ -28,20 +28,20 @@ def table_rows(
     extra: tuple[FloatArray, FloatArray] | None,
     dtype: type,
 ) -> Rows:
-    """Rows from codes and tables.
+    """Make rows from codes and tables.
 
     Parameters
     ----------
     codes : Codes
-        Of the data.
+        Codes of the data.
     read, write : ndarray of shape (n_codes, rank)
         Numbers of each code; None for ``write`` if it is the same.
     scale : ndarray of shape (n_features,)
         Factor on the kernel of each feature.
     extra : pair of ndarray of shape (n_rows, n_extra), or None
-        Numbers beside the features, when read and when added.
+        Numbers of each row beside its features: those that are read, and those that an update adds.
     dtype : type
-        float32, or float64 where digits count.
+        float32, or float64 for small problems and small tolerances.
     """
     rank = -(-read.shape[1] // 4) * 4
     padding = ((0, 0), (0, rank - read.shape[1]))
@@ -64,14 +64,14 @@ def bin_rows(
     *,
     is_indicator: NDArray[np.bool_] | None = None,
 ) -> Rows:
-    """Rows for the intersection kernel.
+    """Make rows for the intersection kernel.
 
     Parameters
     ----------
     codes : Codes
-        Of the data.
+        Codes of the data.
     offsets : ndarray of shape (n_features + 1,)
-        Where the bins of each feature begin.
+        Position of the first bin of each feature.
     levels : ndarray of shape (n_codes,)
         Value of each code, ascending.
     scale : ndarray of shape (n_features,)
@@ -79,7 +79,7 @@ def bin_rows(
     extra, dtype
         As in `table_rows`.
     is_indicator : ndarray of shape (n_features,), optional
-        Features of which one bin is kept up to date; see `find_indicators` and `draw_indicators`.
+        Features whose last bin alone is updated; see `find_indicators` and `draw_indicators`.
     """
     given = {} if is_indicator is None else {"is_indicator": is_indicator}
     return _rows(
@@ -89,7 +89,7 @@ def bin_rows(
 
 
 def find_indicators(codes: Codes, offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Features that have one code beside zero."""
+    """Return which features have a single code beside zero."""
     largest = np.diff(offsets) - 1
     least = largest.copy()
     fast.least_codes(codes.values, codes.gaps, not codes.is_sparse, codes.indptr, least)
@@ -99,7 +99,7 @@ def find_indicators(codes: Codes, offsets: NDArray[np.int64]) -> NDArray[np.bool
 def draw_indicators(
     offsets: NDArray[np.int64], is_indicator: NDArray[np.bool_], coef: NDArray[Any]
 ) -> None:
-    """Make the curves of indicators, of which the last bin is right, straight lines, in place."""
+    """Replace the curves of indicators by straight lines from zero to their last bin, in place."""
     feature = np.repeat(np.arange(len(is_indicator)), np.diff(offsets))
     bins = np.flatnonzero(is_indicator[feature])
     first, last = offsets[feature[bins]], offsets[feature[bins] + 1] - 1
@@ -107,7 +107,7 @@ def draw_indicators(
 
 
 def plain_rows(read: NDArray[Any], write: NDArray[Any] | None) -> Rows:
-    """Rows whose numbers are given; None for ``write`` if it is the same."""
+    """Make rows of given numbers; None for ``write`` if it is the same as ``read``."""
     n, rank = read.shape
     return _rows(
         kind=fast.PLAIN, codes=_no_codes(n), rank=rank, plain_read=read.ravel(),
@@ -142,16 +142,16 @@ def _rows(
 
 
 def count_coefs(rows: Rows) -> int:
-    """Coefficients of one class."""
+    """Return the number of coefficients of one class."""
     if rows.kind == fast.BINS:
         return int(rows.offsets[-1])
     return rows.rank if rows.kind >= fast.PLAIN else rows.n_features * rows.rank
 
 
 def count_work(rows: Rows) -> float:
-    """Multiplications of a pass for one class, if every row is read and added.
+    """Return the multiplications of a pass for one class that updates every row.
 
-    Rows of bins are added to whole curves.
+    An update with a row of bins changes whole curves.
     """
     n = len(rows.indptr) - 1
     if rows.kind == fast.SPARSE:
@@ -163,11 +163,12 @@ def count_work(rows: Rows) -> float:
 
 
 def prefers_gram(rows: Rows, n_problems: int) -> bool:
-    """Whether rows of bins are so few that the kernel between all of them saves time.
+    """Return whether rows of bins are so few that their kernel matrix saves time.
 
-    A kernel matrix costs half of all pairs of rows, a pass for one class as many values as the curves
-    have. The constants are nanoseconds per code, measured on scene15, with ten passes for a class.
-    In float64 it is for small problems only, whose rows are written out in full for it.
+    The kernel matrix has a value for each pair of rows, of which half are computed. A pass for one
+    class changes whole curves. The constants are nanoseconds per code, measured on scene15, with
+    ten passes for a class. In float64 the rows are made dense for it, so that it is for small
+    problems only.
     """
     n = len(rows.indptr) - 1
     fits = n <= MAX_GRAM_ROWS if float_type(rows) == np.float32 else is_small(n, rows.n_features)
@@ -178,7 +179,7 @@ def prefers_gram(rows: Rows, n_problems: int) -> bool:
 
 
 def gram_rows(rows: Rows, workers: Workers) -> Rows:
-    """Rows of bins by the kernel between all of them."""
+    """Return the rows of the kernel matrix of rows of bins."""
     n = len(rows.indptr) - 1
     levels = Codes(rows.codes, rows.gaps, rows.indptr, rows.n_features).to_csr(rows.read)
     levels.data *= rows.scale[levels.indices]
@@ -198,7 +199,7 @@ def gram_rows(rows: Rows, workers: Workers) -> Rows:
 
 
 def weigh_bins(rows: Rows, signed: FloatArray) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Curves of every class, and of its extra numbers, for signed dual coefficients by class."""
+    """Return the curves and extra coefficients of every class for its signed dual variables."""
     coef = np.empty((signed.shape[1], count_coefs(rows)), float_type(rows))
     weights, curves = np.empty(coef.shape[1]), np.empty(coef.shape[1])
     for k, factors in enumerate(np.ascontiguousarray(signed.T)):
@@ -211,14 +212,14 @@ def weigh_bins(rows: Rows, signed: FloatArray) -> tuple[NDArray[Any], NDArray[An
 
 
 def pad_rank(coef: FloatArray, rank: int) -> FloatArray:
-    """Coefficients (n_functions, n_features, few) with zeros up to the rank, one row a function."""
+    """Fill coefficients (n_functions, n_features, few) up to the rank with zeros; a row a function."""
     padded = np.zeros((*coef.shape[:2], rank))
     padded[:, :, : coef.shape[2]] = coef
     return padded.reshape(len(coef), -1)
 
 
 def decide(rows: Rows, coef: NDArray[Any], extra: NDArray[Any], workers: Workers) -> FloatArray:
-    """Values of all decision functions at all rows, shape (n, n_problems)."""
+    """Compute all decision functions at all rows, shape (n, n_problems)."""
     n_problems = len(coef)
     flat = np.ascontiguousarray(coefs_in_order(rows, coef), float_type(rows))
     extra = np.ascontiguousarray(extra, float_type(rows))
@@ -233,31 +234,31 @@ def decide(rows: Rows, coef: NDArray[Any], extra: NDArray[Any], workers: Workers
 
 
 def coefs_by_class(rows: Rows, flat: NDArray[Any], n_problems: int) -> NDArray[Any]:
-    """Coefficients by class of those in the order of the compiled loops; a copy."""
+    """Return a copy of coefficients in the order of the compiled loops, as one row for each class."""
     if rows.kind == fast.SPARSE:
         return np.ascontiguousarray(flat.reshape(-1, n_problems).T)
     return flat.reshape(n_problems, -1).copy()
 
 
 def coefs_in_order(rows: Rows, by_class: NDArray[Any]) -> NDArray[Any]:
-    """Coefficients in the order of the compiled loops."""
+    """Return coefficients, one row for each class, in the order of the compiled loops."""
     return (by_class.T if rows.kind == fast.SPARSE else by_class).ravel()
 
 
 def float_type(rows: Rows) -> Any:
-    """Type of the numbers of rows."""
+    """Return the type of the numbers of rows."""
     return rows.extra_read.dtype
 
 
 def sum_over_codes(codes: Codes, rows: Rows, per_code: FloatArray, scale: FloatArray) -> FloatArray:
-    """Sum over the features of every row of a number that its code has, times the feature's scale."""
+    """Return the sum of ``scale[feature] * per_code[code]`` over the features of each row."""
     out = np.empty(len(codes))
     fast.sum_codes(rows, per_code, scale, out)
     return out
 
 
 def count_bins(codes: Codes, n_bins: int, weights: FloatArray) -> FloatArray:
-    """How often each bin occurs among the codes, rows weighted."""
+    """Return how often each bin occurs among the codes, with rows weighted."""
     counts = np.zeros(n_bins)
     fast.count_codes(
         codes.values, codes.gaps, not codes.is_sparse, codes.filler, codes.indptr, weights, counts

@@ -1,4 +1,4 @@
-"""Codes of feature values, of all or of the stored ones only, and the features they belong to."""
+"""Codes of all values of dense data, or of the stored values of sparse data."""
 
 import os
 from collections.abc import Iterator
@@ -11,18 +11,19 @@ from scipy import sparse
 
 from widemargin.additive import codes_fast as fast
 
-#: Most rows and values of dense data, and values of sparse data, turned into codes at a time.
+#: Largest number of rows and values of dense data, and of values of sparse data, that are encoded at
+#: a time.
 CHUNK_ROWS, CHUNK_DENSE, CHUNK_VALUES = 4096, 2**20, 2**16
 #: Types that gaps may have.
 GAP_TYPES = tuple(np.dtype(kind) for kind in (np.uint8, np.uint16, np.uint32))
 
 
 class Coder(Protocol):
-    """Gives every value a code."""
+    """Object that computes the code of a value."""
 
     @property
     def dtype(self) -> type:
-        """Type that holds every code."""
+        """Type of the codes."""
 
     def encode_rows(self, X: NDArray[Any], out: NDArray[Any]) -> None:
         """Write the codes of dense rows to ``out``."""
@@ -33,22 +34,23 @@ class Coder(Protocol):
 
 @dataclass(frozen=True)
 class Codes:
-    """Codes of all values, dense or of the stored ones only.
+    """Codes of the values of a matrix: of all values, or of the stored values of sparse data.
 
-    The feature of a sparse code is that of the code before it in its row, or zero, plus its gap. The
-    largest gap there is stands for a filler: a code of zero, which adds nothing anywhere, on the way
-    to a feature that is so far or farther. The next gap counts from the feature of the filler.
+    Sparse data keep the gap between two features instead of the number of the feature. The feature of
+    a code is the feature of the code before it in its row, or zero, plus its gap. A filler bridges a
+    gap that is too large for its type: it has the largest gap of the type and the code of zero, and
+    adds nothing to a decision value. The next gap is counted from the feature of the filler.
 
     Attributes
     ----------
     values : ndarray of uint8, uint16 or uint32, one-dimensional
         Codes, row after row.
     gaps : ndarray of uint8, uint16 or uint32
-        Gap of each code; empty if all features of every row are there.
+        Gap of each code; empty if every value has a code.
     indptr : ndarray of int64, shape (n_rows + 1,)
-        Where rows begin.
+        Position of the first code of each row, and the number of codes.
     n_features : int
-        Features.
+        Number of features.
     """
 
     values: NDArray[Any]
@@ -75,7 +77,7 @@ class Codes:
         return len(self.indptr) - 1
 
     def features(self) -> NDArray[np.int32]:
-        """Feature of every code, fillers among them."""
+        """Return the feature of every code, fillers included."""
         if not self.is_sparse:
             return np.tile(np.arange(self.n_features, dtype=np.int32), len(self))
         features = np.empty(len(self.values), np.int32)
@@ -83,7 +85,7 @@ class Codes:
         return features
 
     def to_csr(self, numbers: NDArray[Any]) -> Any:
-        """CSR matrix of ``numbers[code]``, without fillers."""
+        """Return the CSR matrix of ``numbers[code]``, without fillers."""
         values, features, indptr = numbers[self.values], self.features(), self.indptr
         if self.is_sparse:
             is_stored = self.gaps != self.filler
@@ -93,13 +95,13 @@ class Codes:
 
 
 def dense_codes(values: NDArray[Any]) -> Codes:
-    """Codes of a whole matrix."""
+    """Return a dense matrix of codes as `Codes`."""
     n, d = values.shape
     return Codes(values.ravel(), np.empty(0, np.uint8), np.arange(n + 1, dtype=np.int64) * d, d)
 
 
 def encode_matrix(X: Any, coder: Coder, *, is_whole: bool = False) -> Codes:
-    """Codes of dense or CSR data; of the latter only of the stored values, unless ``is_whole``."""
+    """Encode dense or CSR data; of CSR data the stored values only, unless ``is_whole`` is true."""
     if is_whole or not sparse.issparse(X):
         codes = allocate_codes(X.shape, coder.dtype, None)
         write_dense(X, coder, 0, codes)
@@ -114,15 +116,15 @@ def encode_matrix(X: Any, coder: Coder, *, is_whole: bool = False) -> Codes:
 
 
 def place_rows(X: Any) -> NDArray[np.int64]:
-    """Where the codes of sorted CSR rows begin and end, fillers included, for each of `GAP_TYPES`."""
-    # With four bytes there are no fillers.
+    """Return the positions of the codes of sorted CSR rows, fillers included, for each gap type."""
+    # Gaps of four bytes need no fillers.
     places = np.repeat(X.indptr[None].astype(np.int64), len(GAP_TYPES), axis=0)
     fast.place_rows(X.indices, X.indptr, places[0], places[1])
     return places
 
 
 def count_bytes(needed: NDArray[np.int64], dtype: type) -> NDArray[np.int64]:
-    """Bytes that so many codes with each of `GAP_TYPES` take."""
+    """Return the bytes of the needed codes and their gaps, for each of `GAP_TYPES`."""
     return needed * np.array([np.dtype(dtype).itemsize + kind.itemsize for kind in GAP_TYPES])
 
 
@@ -132,25 +134,25 @@ def allocate_codes(
     needed: NDArray[np.int64] | None,
     path: str | os.PathLike[str] | None = None,
 ) -> Codes:
-    """Room for codes, with the gaps that take least.
+    """Allocate memory for codes, with the gap type that needs the fewest bytes.
 
     Parameters
     ----------
     shape : tuple
         Rows and features.
     dtype : type
-        Of the codes.
+        Type of the codes.
     needed : ndarray or None
-        Codes with each of `GAP_TYPES`, fillers included; None for codes of all values.
+        Number of codes for each of `GAP_TYPES`, fillers included; None for codes of all values.
     path : path-like, optional
-        File to have them in, mapped into memory.
+        File that holds the codes, mapped into memory.
     """
     if needed is None:
         return dense_codes(_allocate(shape, dtype, path))
     best = int(np.argmin(count_bytes(needed, dtype)))
     n_codes, kind = int(needed[best]), GAP_TYPES[best]
     end = n_codes * np.dtype(dtype).itemsize
-    # Both in one array, so that one file holds them; gaps begin where any type may.
+    # One array holds codes and gaps, so that one file can hold both. Gaps are aligned for any type.
     first = -(-end // 4) * 4
     room = _allocate((first + n_codes * kind.itemsize,), np.uint8, path)
     indptr = np.zeros(shape[0] + 1, np.int64)
@@ -168,10 +170,7 @@ def _allocate(
 
 
 def write_dense(X: Any, coder: Coder, row: int, codes: Codes) -> None:
-    """Write the codes of some rows, ``row`` being the first of them, into ``codes``.
-
-    Of sparse rows all values are written.
-    """
+    """Write the codes of all values of some rows into ``codes``, beginning at ``row``."""
     out = codes.values.reshape(codes.shape)[row : row + X.shape[0]]
     step = chunk_rows(X.shape[1])
     for start in range(0, X.shape[0], step):
@@ -181,14 +180,14 @@ def write_dense(X: Any, coder: Coder, row: int, codes: Codes) -> None:
 
 
 def chunk_rows(n_features: int) -> int:
-    """Rows of dense data to look at in one go."""
+    """Return the number of rows of dense data that are processed at a time."""
     return min(CHUNK_ROWS, max(1, CHUNK_DENSE // n_features))
 
 
 def write_sparse(X: Any, places: NDArray[np.int64], coder: Coder, row: int, codes: Codes) -> None:
-    """Write the codes of some CSR rows after those of the rows before ``row`` into ``codes``.
+    """Write the codes of some CSR rows into ``codes``, beginning at ``row``.
 
-    ``places`` is what `place_rows` says of them.
+    ``places`` is the result of `place_rows` for these rows.
     """
     starts = codes.indptr[row] + places[GAP_TYPES.index(codes.gaps.dtype)]
     codes.indptr[row : row + len(starts)] = starts
@@ -199,7 +198,7 @@ def write_sparse(X: Any, places: NDArray[np.int64], coder: Coder, row: int, code
         columns = X.indices[source]
         stored: NDArray[Any] = np.empty(len(columns), coder.dtype)
         coder.encode_stored(X.data[source], columns, stored)
-        # One type for the loop, whatever that of the gaps.
+        # The compiled loop is compiled for one type of gaps only.
         gaps = np.empty(starts[last] - starts[first], np.uint32)
         fast.bridge_gaps(
             stored, columns, X.indptr[first : last + 1], codes.filler, zeros[0],
@@ -209,7 +208,7 @@ def write_sparse(X: Any, places: NDArray[np.int64], coder: Coder, row: int, code
 
 
 def _row_blocks(starts: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Rows from one to before another, of `CHUNK_VALUES` codes at most unless a row has more."""
+    """Yield ranges of rows with at most `CHUNK_VALUES` codes, or of one row with more."""
     first = 0
     while first < len(starts) - 1:
         end = np.searchsorted(starts, starts[first] + CHUNK_VALUES, side="right")

@@ -1,7 +1,7 @@
 """Crammer and Singer's multiclass SVM: a step changes the dual variables of all classes of a row."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +23,31 @@ from widemargin.deadline import is_late
 from widemargin.parallel import open_workers
 
 
+@dataclass(frozen=True)
+class MulticlassDual:
+    """Crammer and Singer's problem of all classes.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n,)
+        Class of every row.
+    costs : ndarray of shape (n,)
+        Cost of an error at each row.
+    norms : ndarray of shape (n,)
+        Diagonal of the kernel matrix.
+    n_classes : int
+        Number of classes.
+    """
+
+    labels: NDArray[np.int64]
+    costs: FloatArray
+    norms: FloatArray
+    n_classes: int
+
+
 def solve_crammer_singer(
     rows: Rows,
-    labels: NDArray[np.int64],
-    costs: FloatArray,
-    norms: FloatArray,
-    n_classes: int,
+    problem: MulticlassDual,
     settings: Descent,
     callback: Callable[[int, float], object] | None = None,
 ) -> LinearResult:
@@ -42,14 +61,8 @@ def solve_crammer_singer(
     ----------
     rows : Rows
         The data.
-    labels : ndarray of shape (n,)
-        Class of every row.
-    costs : ndarray of shape (n,)
-        Cost of an error at each row.
-    norms : ndarray of shape (n,)
-        Diagonal of the kernel matrix.
-    n_classes : int
-        Classes.
+    problem : MulticlassDual
+        Labels, costs and the diagonal of the kernel matrix.
     settings : Descent
         When to stop.
     callback : callable, optional
@@ -70,12 +83,23 @@ def solve_crammer_singer(
     Crammer, Singer, "On the algorithmic implementation of multiclass kernel-based vector machines",
     2001; Keerthi et al., "A sequential dual method for large scale multi-class linear SVMs", 2008.
     """
-    if prefers_gram(rows, n_classes):
-        with open_workers(1) as workers:
-            among = gram_rows(rows, workers)
-        alone = solve_crammer_singer(among, labels, costs, norms, n_classes, settings, callback)
-        coef, extra = weigh_bins(rows, alone.alpha)
-        return replace(alone, coef=coef, extra=extra)
+    if not prefers_gram(rows, problem.n_classes):
+        return _make_passes(rows, problem, settings, callback)
+    with open_workers(1) as workers:
+        among = gram_rows(rows, workers)
+    alone = _make_passes(among, problem, settings, callback)
+    coef, extra = weigh_bins(rows, alone.alpha)
+    return replace(alone, coef=coef, extra=extra)
+
+
+def _make_passes(
+    rows: Rows,
+    problem: MulticlassDual,
+    settings: Descent,
+    callback: Callable[[int, float], object] | None,
+) -> LinearResult:
+    """Make passes over the rows, which may be rows of the kernel matrix, until one of the limits."""
+    labels, n_classes = problem.labels, problem.n_classes
     alpha = np.zeros((len(labels), n_classes))
     coef = np.zeros(n_classes * count_coefs(rows), float_type(rows))
     extra = np.zeros((n_classes, rows.n_extra), float_type(rows))
@@ -85,7 +109,7 @@ def solve_crammer_singer(
     while n_iter < last:
         order = rng.permutation(len(labels))
         violation = fast.crammer_singer_pass(
-            rows, order, labels, costs, norms, alpha, room, coef, extra
+            rows, order, labels, problem.costs, problem.norms, alpha, room, coef, extra
         )
         n_iter += 1
         if callback is not None:

@@ -15,32 +15,33 @@ from widemargin.additive.quantiser import Quantiser
 from widemargin.kernels.base import check_width
 from widemargin.parallel import open_workers
 
-#: Values turned into codes at a time when predicting.
+#: Number of values that are encoded at a time in predictions.
 DECIDE_VALUES = 2**22
 
 
 @dataclass(frozen=True)
 class BinEncoder:
-    """Values become bins, and bins the rows of a table."""
+    """Encoder of values as bins, with one row of a table for each bin."""
 
     quantiser: Quantiser
     table: FloatArray
 
     def encode(self, X: Any) -> tuple[Codes, FloatArray]:
-        """Codes of the values, and the numbers of each code."""
+        """Return the codes of the values, and the numbers of each code."""
         return self.quantiser.encode(X), self.table
 
     def zero(self) -> FloatArray:
-        """Numbers of the value zero."""
+        """Return the numbers of the value zero."""
         return self.table[self.quantiser.zero_code]
 
 
 @dataclass(frozen=True)
 class LogEncoder:
-    """Values become powers of their logarithm, computed for every distinct one.
+    """Encoder of values as powers of their logarithm, computed once for each distinct value.
 
-    Values beyond the range from zero to ``unit`` count as its end. With ``skips_zero`` the value zero,
-    or next to it, becomes zeros: it adds nothing, as in the kernel itself.
+    Values outside of the range from zero to ``unit`` count as the nearest end of it. With
+    ``skips_zero`` the numbers of the value zero, and of negligible values, are zeros: such a value
+    adds nothing to a decision value, as in the kernel itself.
     """
 
     unit: float
@@ -49,16 +50,16 @@ class LogEncoder:
     skips_zero: bool
 
     def encode(self, X: Any) -> tuple[Codes, FloatArray]:
-        """Codes that number the distinct values, and the numbers of each."""
+        """Return codes that number the distinct values, and the numbers of each code."""
         codes, values = number_values(X)
         return codes, self.explain(values)
 
     def zero(self) -> FloatArray:
-        """Numbers of the value zero."""
+        """Return the numbers of the value zero."""
         return self.explain(np.zeros(1))[0]
 
     def explain(self, values: FloatArray) -> FloatArray:
-        """Explanatory variables of some values."""
+        """Compute the explanatory variables of some values (PmSVM Eq. 25)."""
         within = np.clip(values, 0.0, self.unit)
         read = explain_values(within / self.unit, self.offset, self.n_anchors)
         if self.skips_zero:
@@ -68,7 +69,7 @@ class LogEncoder:
 
 @dataclass(frozen=True)
 class _Numbering:
-    """Distinct values, ascending; their places are the codes."""
+    """Coder whose codes are the positions of values among the sorted distinct values."""
 
     distinct: NDArray[Any]
 
@@ -87,7 +88,7 @@ class _Numbering:
 
 
 def number_values(X: Any) -> tuple[Codes, FloatArray]:
-    """Number the distinct values of a matrix, of sparse data the stored ones, and zero."""
+    """Return codes that number the distinct values of a matrix, and these values, zero included."""
     data = X.data if sparse.issparse(X) else X
     distinct = np.union1d(data, np.zeros(1, data.dtype))
     return encode_matrix(X, _Numbering(distinct)), distinct.astype(np.float64)
@@ -95,16 +96,16 @@ def number_values(X: Any) -> tuple[Codes, FloatArray]:
 
 @dataclass(frozen=True)
 class TableModel:
-    """Curves that are combinations of a few functions.
+    """Sum of curves that are linear combinations of a few functions.
 
     Attributes
     ----------
     encoder : BinEncoder or LogEncoder
-        Turns values into the values of these functions.
+        Computes these functions of a feature value.
     coef : ndarray of shape (n_functions, n_features, rank)
-        Their coefficients.
+        Coefficients of the functions.
     intercept : ndarray of shape (n_functions,)
-        Constants.
+        Constants of the decision functions.
     """
 
     encoder: BinEncoder | LogEncoder
@@ -112,7 +113,7 @@ class TableModel:
     intercept: FloatArray
 
     def make_constant(self, intercept: FloatArray) -> "TableModel":
-        """Model like this with flat curves and other constants."""
+        """Return a model with the same encoder or bins, zero curves and the given constants."""
         return replace(self, coef=np.zeros_like(self.coef), intercept=intercept)
 
     @property
@@ -121,7 +122,7 @@ class TableModel:
         return self.coef.shape[1]
 
     def decide(self, X: Any, n_jobs: int | None) -> FloatArray:
-        """Decision values, shape (n, n_functions)."""
+        """Compute decision values, shape (n, n_functions)."""
         check_width(X.shape[1], self.n_features)
         return _in_chunks(X, lambda part: self._decide(part, n_jobs), len(self.coef))
 
@@ -129,7 +130,7 @@ class TableModel:
         codes, table = self.encoder.encode(X)
         base = self.intercept
         if sparse.issparse(X):
-            # What is not stored is zero: its share is the same for every row.
+            # All values are zero but the stored ones. The part of the zeros is the same for every row.
             zero = self.encoder.zero()
             table = table - zero
             base = base + (self.coef @ zero).sum(axis=1)
@@ -139,7 +140,7 @@ class TableModel:
             return base + decide(rows, pad_rank(self.coef, rows.rank), no_extra, workers)
 
     def contributions(self, X: Any) -> FloatArray:
-        """Share of every feature in every decision, shape (n, n_functions, n_features)."""
+        """Compute the share of each feature in each decision, (n, n_functions, n_features)."""
         out = np.empty((X.shape[0], *self.coef.shape[:2]))
         step = max(1, DECIDE_VALUES // (self.n_features * self.coef.shape[2]))
         for start in range(0, X.shape[0], step):
@@ -151,7 +152,7 @@ class TableModel:
         return out
 
     def curve(self, feature: int, values: FloatArray) -> FloatArray:
-        """The curves of one feature at some values, shape (n_functions, n_values)."""
+        """Compute the curves of one feature at some values, shape (n_functions, n_values)."""
         if isinstance(self.encoder, LogEncoder):
             numbers = self.encoder.explain(values)
         else:
@@ -162,18 +163,18 @@ class TableModel:
 
 @dataclass(frozen=True)
 class BinModel:
-    """Curves that are given by their values at the bins: the intersection kernel.
+    """Sum of curves that are given by their values at the bins, for the intersection kernel.
 
     Attributes
     ----------
     quantiser : Quantiser
         The bins.
     offsets : ndarray of shape (n_features + 1,)
-        Where the curve of each feature begins; it ends at the largest code in training.
+        Position of the first value of each curve; a curve ends at the largest code in training.
     curves : ndarray of shape (n_functions, offsets[-1])
-        Values of the curves; of float32 if the fit was.
+        Values of the curves, in the precision of the fit.
     intercept : ndarray of shape (n_functions,)
-        Constants.
+        Constants of the decision functions.
     """
 
     quantiser: Quantiser
@@ -182,7 +183,7 @@ class BinModel:
     intercept: FloatArray
 
     def make_constant(self, intercept: FloatArray) -> "BinModel":
-        """Model like this with flat curves and other constants."""
+        """Return a model with the same encoder or bins, zero curves and the given constants."""
         return replace(self, curves=np.zeros_like(self.curves), intercept=intercept)
 
     @property
@@ -191,7 +192,7 @@ class BinModel:
         return len(self.offsets) - 1
 
     def decide(self, X: Any, n_jobs: int | None) -> FloatArray:
-        """Decision values, shape (n, n_functions)."""
+        """Compute decision values, shape (n, n_functions)."""
         check_width(X.shape[1], self.n_features)
         return _in_chunks(X, lambda part: self._decide(part, n_jobs), len(self.curves))
 
@@ -205,33 +206,33 @@ class BinModel:
             return self.intercept + decide(rows, self.curves, no_extra, workers)
 
     def contributions(self, X: Any) -> FloatArray:
-        """Share of every feature in every decision, shape (n, n_functions, n_features)."""
+        """Compute the share of each feature in each decision, (n, n_functions, n_features)."""
         dense = X.toarray() if sparse.issparse(X) else X
         codes = clip_codes(self.quantiser.encode(dense), self.offsets)
         at = self.offsets[:-1] + codes.values.reshape(dense.shape)
         return self.curves[:, at].transpose(1, 0, 2).astype(np.float64)
 
     def curve(self, feature: int, values: FloatArray) -> FloatArray:
-        """The curves of one feature at some values, shape (n_functions, n_values)."""
+        """Compute the curves of one feature at some values, shape (n_functions, n_values)."""
         first, last = self.offsets[feature], self.offsets[feature + 1]
         codes = encode_feature(self.quantiser, feature, values).astype(np.int64)
         return self.curves[:, first + np.minimum(codes, last - first - 1)]
 
     def full_curves(self) -> FloatArray:
-        """All curves at all bins, shape (n_functions, n_features, n_bins)."""
+        """Return all curves at all bins, shape (n_functions, n_features, n_bins)."""
         bins = np.arange(self.quantiser.n_bins)
         last = np.diff(self.offsets)[:, None] - 1
         return self.curves[:, self.offsets[:-1, None] + np.minimum(bins, last)]
 
 
 def encode_feature(quantiser: Quantiser, feature: int, values: FloatArray) -> NDArray[Any]:
-    """Codes of some values of one feature."""
+    """Encode some values of one feature."""
     alone = replace(quantiser, low=quantiser.low[[feature]], span=quantiser.span[[feature]])
     return alone.encode(np.asarray(values)[:, None]).values
 
 
 def bin_offsets(codes: Codes) -> NDArray[np.int64]:
-    """Where the bins of each feature begin, counting those up to the largest code that occurs."""
+    """Return the position of the first bin of each feature, with bins up to its largest code."""
     largest = np.zeros(codes.n_features, np.int64)
     if codes.is_sparse:
         largest_codes(codes.values, codes.gaps, codes.indptr, largest)
@@ -241,7 +242,7 @@ def bin_offsets(codes: Codes) -> NDArray[np.int64]:
 
 
 def clip_codes(codes: Codes, offsets: NDArray[np.int64]) -> Codes:
-    """Codes no larger than the largest in training: beyond it curves are flat."""
+    """Limit codes to the largest code of their feature in training, where the curve ends."""
     largest = np.diff(offsets) - 1
     if codes.is_sparse:
         clipped = np.minimum(codes.values, largest[codes.features()])

@@ -48,7 +48,7 @@ STOP_REASONS = ("diverged", "max_time", "max_iter", "converged")
 
 
 @dataclass(frozen=True)
-class DualProblem:
+class OneVsRestDual:
     """One-vs-rest problems on the same rows.
 
     Attributes
@@ -133,7 +133,7 @@ class LinearResult:
 
 def descend(
     rows: Rows,
-    problem: DualProblem,
+    problem: OneVsRestDual,
     settings: Descent,
     workers: Workers,
     start: FloatArray | None = None,
@@ -148,7 +148,7 @@ def descend(
     ----------
     rows : Rows
         The data.
-    problem : DualProblem
+    problem : OneVsRestDual
         Labels, bounds and diagonals.
     settings : Descent
         When to stop.
@@ -175,11 +175,24 @@ def descend(
     Hsieh, Chang, Lin, Keerthi, Sundararajan, "A dual coordinate descent method for large-scale linear
     SVM", 2008; ICD Algorithms 1 and 2; PmSVM Algorithms 2 and 3.
     """
-    if prefers_gram(rows, len(problem.positives)):
-        alone = descend(gram_rows(rows, workers), problem, settings, workers, start, callback)
-        is_positive = problem.labels[:, None] == problem.positives
-        coef, extra = weigh_bins(rows, np.where(is_positive, alone.alpha, -alone.alpha))
-        return replace(alone, coef=coef, extra=extra)
+    if not prefers_gram(rows, len(problem.positives)):
+        return _solve_groups(rows, problem, settings, workers, start, callback)
+    among = gram_rows(rows, workers)
+    alone = _solve_groups(among, problem, settings, workers, start, callback)
+    is_positive = problem.labels[:, None] == problem.positives
+    coef, extra = weigh_bins(rows, np.where(is_positive, alone.alpha, -alone.alpha))
+    return replace(alone, coef=coef, extra=extra)
+
+
+def _solve_groups(
+    rows: Rows,
+    problem: OneVsRestDual,
+    settings: Descent,
+    workers: Workers,
+    start: FloatArray | None,
+    callback: Callable[[int, float], object] | None,
+) -> LinearResult:
+    """Solve the problems of a few classes at a time, so that a row is read once for all of these."""
     n_problems = len(problem.positives)
     n_groups = -(-n_problems // CLASSES_AT_ONCE)
     groups = np.array_split(np.arange(n_problems), n_groups)
@@ -211,7 +224,11 @@ class _Group:
     """Descent for a few classes that share passes."""
 
     def __init__(
-        self, rows: Rows, problem: DualProblem, members: NDArray[np.intp], start: FloatArray | None
+        self,
+        rows: Rows,
+        problem: OneVsRestDual,
+        members: NDArray[np.intp],
+        start: FloatArray | None,
     ) -> None:
         self.rows = rows
         self.info = np.column_stack(

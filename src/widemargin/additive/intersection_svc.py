@@ -1,12 +1,12 @@
 """IntersectionSVC: an SVM with the histogram intersection kernel, by ICD."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from widemargin.additive.classifier_base import AdditiveClassifier, asked_classes
+from widemargin.additive.classifier_base import LinearClassifier, asked_classes
 from widemargin.additive.coded_rows import (
     Rows,
     bin_rows,
@@ -15,19 +15,20 @@ from widemargin.additive.coded_rows import (
     sum_over_codes,
 )
 from widemargin.additive.codes import Codes
-from widemargin.additive.crammer_singer import solve_crammer_singer
+from widemargin.additive.crammer_singer import MulticlassDual, solve_crammer_singer
 from widemargin.additive.curves import BinModel, bin_offsets
 from widemargin.additive.dual_descent import LinearResult, gather_results
+from widemargin.additive.mixins import CurvesMixin
 from widemargin.additive.primal_newton import UnaryRows, solve_primal
-from widemargin.additive.quantiles import find_quantile
-from widemargin.additive.quantiser import MAX_COUNT, Quantiser, Ranges
+from widemargin.additive.quantiles import fit_clipped_bins
 from widemargin.deadline import share_time
+from widemargin.parameters import Choices
 from widemargin.problem import Problem
 from widemargin.progress import show_passes
-from widemargin.validation import ANY_BLOCKS, check_choice, check_integer, check_number
+from widemargin.validation import ANY_BLOCKS, check_integer, check_number
 
 
-class IntersectionSVC(AdditiveClassifier):
+class IntersectionSVC(CurvesMixin, LinearClassifier):
     """Support vector classifier with the histogram intersection kernel: ICD.
 
     The method of Wu, "A Fast Dual Method for HIK SVM Learning" (ECCV 2010). Feature values become
@@ -37,37 +38,39 @@ class IntersectionSVC(AdditiveClassifier):
     Parameters
     ----------
     C : float, default=1e-3
-        Cost of an error; kernel values are large.
+        Cost of an error. It is small because kernel values are large.
     n_bins : int, default=100
-        Values from the smallest to the quantile below become 0 to ``n_bins``, the rest ``n_bins``
-        (Eq. 13 of the paper). Histograms of whole numbers up to 4095 are used as they are.
+        Values from the smallest to the quantile of ``clip_quantile`` become 0 to ``n_bins``, larger
+        ones ``n_bins`` (ICD Eq. 13). Histograms of whole numbers up to 4095 are used as they are.
     clip_quantile : float, default=0.975
-        Share of all values that are not clipped. If it falls on the smallest value or on zero, as
-        with sparse data, it is taken of the values above that.
+        Share of all values that are not clipped. If the quantile is the smallest value or zero, as for
+        sparse data, it is taken among the larger values only.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
-        Loss of a point on the wrong side of its margin.
+        Loss of a row on the wrong side of its margin.
     solver : {"auto", "dual", "primal"}, default="auto"
-        Dual coordinate descent, or Newton's method in the primal, for the squared hinge loss only.
-        ``"auto"`` is the dual. The paper prefers the primal where features far outnumber rows; there
-        the dual here works on the kernel between all rows, which was faster.
+        Dual coordinate descent, or Newton's method on the primal problem with the squared hinge
+        loss. ``"auto"`` is the dual. The paper prefers the primal for many more features than rows;
+        there the dual descent of this class uses the kernel matrix, which was faster in
+        measurements.
     multi_class : {"ovr", "crammer_singer"}, default="ovr"
-        One class against the rest, or all at once (then with the hinge loss, and no ``solver``).
+        One class against the rest, or all classes at once, with the hinge loss and its own solver.
     class_weight : dict, "balanced" or None, default=None
         Factor on C for each class.
     tol : float, default=0.1
-        Stop when the projected gradients of a problem differ by less.
+        A fit stops when the projected gradients of a problem differ by less than this.
     max_iter : int, default=1000
-        Passes over the data, or Newton steps.
+        Maximum number of passes over the data, or of Newton steps.
     max_time : float or None, default=None
-        Seconds after which to stop with the model reached so far, or with one that predicts the
-        largest class if that is more accurate on the training rows.
+        Seconds after which a fit stops with its current model, or with one that predicts the largest
+        class if that is more accurate on the training rows.
     warm_start : bool, default=False
-        Start from the last solution if the labels are the same; in the dual of one class against
-        the rest only.
+        Whether a fit starts from the last solution if the labels are the same. Only the dual solver of
+        one class against the rest does.
     n_jobs : int or None, default=None
-        Threads, which share the classes; None for all cores.
-    random_state : int, RandomState or None, default=None
-        Order of the rows.
+        Number of threads, which share the classes; None for all cores.
+    random_state : int, RandomState or None, default=0
+        Seed of the order of the rows.
+        The default is 0, so that fits are repeatable; None draws a new seed for each fit.
     verbose : int, default=0
         1 for a progress line, 2 for a line every pass.
 
@@ -76,10 +79,10 @@ class IntersectionSVC(AdditiveClassifier):
     classes_ : ndarray
         The labels, sorted.
     tables_ : ndarray of shape (n_functions, n_features, n_bins + 1)
-        Value of every decision curve at every bin. Kept without the bins that no training value
-        reaches; written out in full when asked for.
+        Value of every decision curve at every bin. The array is computed at each access, because the
+        model keeps no bins beyond the largest training values.
     quantiser_ : Quantiser
-        Turns values into bins; its ``grid``, ``low`` and ``span`` say where these are.
+        Object that maps values to bins; ``grid``, ``low`` and ``span`` determine them.
     feature_ranges_ : ndarray of shape (2, n_features)
         Smallest and largest values in training.
     n_iter_ : int or ndarray
@@ -87,14 +90,15 @@ class IntersectionSVC(AdditiveClassifier):
     stop_reason_ : str
         ``"converged"``, ``"max_iter"`` or ``"max_time"``.
     violation_ : float
-        How far from optimal the solver saw itself at the end.
+        Largest violation of the optimality conditions at the end, as compared with ``tol``.
 
     Notes
     -----
-    There is no intercept, as in the paper. Values at prediction beyond the range of the bins count as
-    its ends. All features share one range, so those in different units should be scaled first. Where
-    values are negative, zero is a bin like any other, and every value of sparse data gets a code, of
-    one byte (two with more than 256 bins); else only the stored ones do.
+    There is no intercept, as in the paper. In predictions, values beyond the range of the bins
+    count as its ends. All features share one range, so features in different units should be scaled
+    first. If there are negative values, zero is a bin like any other, and every value of sparse
+    data has a code of one byte, or of two with more than 256 bins. Otherwise only stored values
+    have codes.
 
     Examples
     --------
@@ -105,7 +109,12 @@ class IntersectionSVC(AdditiveClassifier):
     True
     """
 
+    _model: BinModel
     _layout = ANY_BLOCKS
+    _choices: ClassVar[Choices] = {
+        "solver": ("auto", "dual", "primal"),
+        "multi_class": ("ovr", "crammer_singer"),
+    }
 
     def __init__(
         self,
@@ -122,7 +131,7 @@ class IntersectionSVC(AdditiveClassifier):
         max_time: float | None = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Any = 0,
         verbose: int = 0,
     ) -> None:
         self.C = C
@@ -148,8 +157,6 @@ class IntersectionSVC(AdditiveClassifier):
         check_number("clip_quantile", self.clip_quantile, above=0)
         if self.clip_quantile > 1:
             raise ValueError(f"clip_quantile: must be at most 1, got {self.clip_quantile!r}")
-        check_choice("solver", self.solver, ("auto", "dual", "primal"))
-        check_choice("multi_class", self.multi_class, ("ovr", "crammer_singer"))
         if self.solver == "primal" and self.loss == "hinge":
             raise ValueError(
                 "solver: the primal problem with loss='hinge' has no gradient; use "
@@ -159,18 +166,24 @@ class IntersectionSVC(AdditiveClassifier):
     def _fit(self, problem: Problem) -> None:
         """Fit to validated data: represent, solve, model."""
         deadline = self._deadline()
-        ranges = self._measure(problem)
-        self.quantiser_ = _fit_bins(problem, ranges, self.n_bins, float(self.clip_quantile))
-        # Zero is a bin like any other if it is not the first, so every value has a code.
-        is_whole = self.quantiser_.zero_code != 0
-        codes = self.quantiser_.encode(problem.X, is_whole=is_whole)
+        codes = self._represent(problem)
         offsets = bin_offsets(codes)
         curves = self._solve(problem, codes, offsets, deadline).coef
         if len(problem.classes) == 2 and len(curves) == 2:
             # Crammer and Singer's two functions are opposite, and their difference decides.
             curves = curves[1:] - curves[:1]
-        self._model = BinModel(self.quantiser_, offsets, curves, np.zeros(len(curves)))
-        self._require_majority(problem)
+        model = BinModel(self.quantiser_, offsets, curves, np.zeros(len(curves)))
+        self._model = self._prefer_majority(model, problem)
+
+    def _represent(self, problem: Problem) -> Codes:
+        """Choose the bins, and return the codes of the rows."""
+        ranges = self._measure(problem)
+        self.quantiser_ = fit_clipped_bins(
+            problem.X, problem.sample_weights, ranges, self.n_bins, float(self.clip_quantile)
+        )
+        # Zero is a bin like any other if it is not the first, so every value has a code.
+        is_whole = self.quantiser_.zero_code != 0
+        return self.quantiser_.encode(problem.X, is_whole=is_whole)
 
     def _solve(
         self, problem: Problem, codes: Codes, offsets: NDArray[np.int64], deadline: float | None
@@ -205,32 +218,18 @@ class IntersectionSVC(AdditiveClassifier):
     def _solve_at_once(
         self, problem: Problem, rows: Rows, norms: NDArray[np.float64], deadline: float | None
     ) -> LinearResult:
+        dual = MulticlassDual(
+            labels=problem.labels.astype(np.int64),
+            costs=self.C * problem.weights,
+            norms=norms,
+            n_classes=len(problem.classes),
+        )
         with show_passes(self.verbose) as show:
-            result = solve_crammer_singer(
-                rows, problem.labels.astype(np.int64), self.C * problem.weights, norms,
-                len(problem.classes), self._settings(problem, deadline), show,
-            )  # fmt: skip
+            result = solve_crammer_singer(rows, dual, self._settings(problem, deadline), show)
         self._keep_progress(problem, result)
         return result
 
     @property
     def tables_(self) -> NDArray[np.float64]:
         """Value of every decision curve at every bin."""
-        assert isinstance(self._model, BinModel)
         return self._model.full_curves()
-
-
-def _fit_bins(problem: Problem, ranges: Ranges, n_bins: int, share: float) -> Quantiser:
-    """Make bins: one for each whole number of a count, else those of ICD Eq. 13 for all features."""
-    low, high = float(ranges.low.min()), float(ranges.high.max())
-    d = len(ranges.low)
-    if ranges.is_integer and low >= 0 and 1 <= high <= MAX_COUNT:
-        return Quantiser(np.zeros(d), np.full(d, high), np.arange(high + 1) / high, "uniform")
-    top = find_quantile(problem.X, problem.sample_weights, share)
-    if top in (low, 0.0) and high > top:
-        # Most values are the smallest, or zero; the quantile of the other values is needed.
-        top = find_quantile(problem.X, problem.sample_weights, share, above=top)
-    # ICD Eq. 13, with v_min = low and v_max = top.
-    span = top - low if top > low else 1.0
-    grid = np.linspace(0.0, 1.0, n_bins + 1)
-    return Quantiser(np.full(d, low), np.full(d, span), grid, "uniform", cut=True)

@@ -10,7 +10,7 @@ from widemargin.additive.anchor_model import KernelValues, RegressionModel
 from widemargin.additive.anchors import count_affordable, find_centres
 from widemargin.additive.classifier_base import LinearClassifier
 from widemargin.additive.coded_rows import plain_rows
-from widemargin.additive.representations import AnchorRepresentation
+from widemargin.additive.representations import AnchorRepresentation, AnchorRows
 from widemargin.deadline import share_time
 from widemargin.kernels import CallableKernel, Kernel, is_precomputed, needs_nonnegative
 from widemargin.majority import constant_intercept, judged_rows, weigh_right
@@ -44,33 +44,34 @@ class LRSVC(LinearClassifier):
     gamma, degree, coef0
         Parameters of the kernel, as for `KernelSVC`.
     n_anchors : int, default=100
-        Anchors. With fewer rows, all rows are.
+        Number of anchors. If there are fewer rows, all rows are anchors.
     anchors : {"kmeans", "random"} or array-like, default="kmeans"
-        Centres of clusters, rows drawn at random, or the anchors themselves.
+        Centres of k-means clusters, random rows, or given anchors.
     explanatory : callable, default=None
         ``explanatory(X)`` gives the explanatory variables of the rows of ``X``, shape (n, m), dense
         or sparse; None for the kernel's values at the anchors. With another function the gradient is
         approximate, and the descent need not converge.
     loss : {"hinge", "squared_hinge"}, default="hinge"
-        Loss of a point on the wrong side of its margin.
+        Loss of a row on the wrong side of its margin.
     class_weight : dict, "balanced" or None, default=None
         Factor on C for each class.
     tol : float, default=1e-3
-        Stop when the projected gradients of a problem differ by less.
+        A fit stops when the projected gradients of a problem differ by less than this.
     max_iter : int, default=1000
-        Passes over the data.
+        Maximum number of passes over the data.
     max_time : float or None, default=None
-        Seconds after which to stop with the model reached so far. K-means then makes as many batches
-        as fit into a quarter of them, and kernel values of as many rows are computed, in an order
-        drawn by chance, as fit into half of what is left; the model is fitted to these rows. More
-        than 100 anchors become fewer if there is no time for them. With kernels whose values are
-        positive the model predicts the largest class if that is more accurate on a sample of the rows.
+        Seconds after which a fit stops with its current model. K-means has a quarter of the time.
+        Then kernel values of rows in random order are computed for half of the remaining time, and
+        the model is fitted to these rows. More than 100 anchors are reduced if there is no time for
+        them. With positive kernels, the model is replaced by one that predicts the largest class if
+        that is more accurate on a sample of the rows.
     warm_start : bool, default=False
-        Start from the last solution if the labels are the same.
+        Whether a fit starts from the last solution if the labels are the same.
     n_jobs : int or None, default=None
-        Threads; None for all cores.
-    random_state : int, RandomState or None, default=None
-        Choice of anchors and order of the rows.
+        Number of threads; None for all cores.
+    random_state : int, RandomState or None, default=0
+        Seed of the choice of anchors and of the order of the rows.
+        The default is 0, so that fits are repeatable; None draws a new seed for each fit.
     verbose : int, default=0
         1 for a progress line, 2 for a line every pass.
 
@@ -81,11 +82,11 @@ class LRSVC(LinearClassifier):
     anchors_ : ndarray or csr_matrix of shape (n_anchors, n_features)
         The anchors.
     coef_ : ndarray of shape (n_functions, n_explanatory)
-        A decision is the product with the explanatory variables.
+        Coefficients of the explanatory variables.
     kernel_ : Kernel
         The kernel.
     n_iter_ : int or ndarray
-        Passes for each function.
+        Number of passes for each decision function.
     stop_reason_ : str
         ``"converged"``, ``"max_iter"``, ``"max_time"`` or ``"diverged"``.
     violation_ : float
@@ -119,7 +120,7 @@ class LRSVC(LinearClassifier):
         max_time: float | None = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Any = 0,
         verbose: int = 0,
     ) -> None:
         self.C = C
@@ -140,10 +141,8 @@ class LRSVC(LinearClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = needs_nonnegative(self.kernel)
-        return tags
+    def _needs_nonnegative(self) -> bool:
+        return needs_nonnegative(self.kernel)
 
     def _check_params(self) -> None:
         super()._check_params()
@@ -163,26 +162,33 @@ class LRSVC(LinearClassifier):
         check_nonnegative(self.kernel_, X, getattr(self, "feature_names_in_", None))
 
     def _fit(self, problem: Problem) -> None:
+        """Fit to validated data: represent, solve, model."""
         deadline = self._deadline()
+        seed = draw_seed(self.random_state)
+        self._choose_kernel(problem)
+        self.anchors_ = self._choose_anchors(problem, seed, deadline)
+        data, found = self._represent(problem, seed, deadline)
+        is_all = len(found.indices) == len(problem.labels)
+        part = problem if is_all else take_rows(problem, found.indices)
+        result = self._descend(part, plain_rows(found.read, found.write), found.norms, deadline)
+        self._note_part(part, problem)
+        self._model = self._prefer_majority(data.make_model(result.coef), problem)
+        self.coef_ = self._model.coef
+
+    def _choose_kernel(self, problem: Problem) -> None:
         self.kernel_ = resolve_kernel(self.kernel, self.gamma, self.degree, self.coef0, problem)
         self._check_features(problem.X)
         if not isinstance(self.kernel_, CallableKernel):
             check_kernel_range(self.kernel_, self.kernel_.diag(self.kernel_.prepare(problem.X)))
-        seed = draw_seed(self.random_state)
-        self.anchors_ = self._choose_anchors(problem, seed, deadline)
-        # Represent the rows; half of the time is for the solver.
+
+    def _represent(
+        self, problem: Problem, seed: int, deadline: float | None
+    ) -> tuple[AnchorRepresentation, AnchorRows]:
+        """Represent the rows, or as many random rows as half of the time allows."""
         with open_workers(self.n_jobs) as workers:
             data = AnchorRepresentation(self.kernel_, self.anchors_, self.explanatory, workers)
             order = np.random.default_rng(seed).permutation(len(problem.labels))
-            found = data.make_rows(problem.X, order, share_time(deadline, 2))
-        is_all = len(found.indices) == len(problem.labels)
-        part = problem if is_all else take_rows(problem, found.indices)
-        # Solve.
-        result = self._descend(part, plain_rows(found.read, found.write), found.norms, deadline)
-        self._note_part(part, problem)
-        # Make the model.
-        self._model = self._prefer_majority(data.make_model(result.coef), problem)
-        self.coef_ = self._model.coef
+            return data, data.make_rows(problem.X, order, share_time(deadline, 2))
 
     def _prefer_majority(self, model: RegressionModel, problem: Problem) -> RegressionModel:
         """Replace a model by one that predicts the largest class, if that is more accurate.

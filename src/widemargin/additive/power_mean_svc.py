@@ -1,24 +1,30 @@
 """PowerMeanSVC: the PmSVM of Wu and Yang, in which a regression on logarithms replaces the kernel."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from widemargin.additive.classifier_base import LinearClassifier
 from widemargin.additive.curves import TableModel
-from widemargin.additive.online_base import StochasticClassifier
+from widemargin.additive.mixins import CurvesMixin, NonnegativeMixin, StochasticMixin
 from widemargin.additive.power_mean_table import PAPER_ANCHORS, chebyshev_anchors
 from widemargin.additive.quantiser import Quantiser
 from widemargin.additive.representations import LogRepresentation, Regression, represent_in_time
 from widemargin.additive.scalar_kernels import ScalarKernel, make_scalar_kernel, paper_power_mean
 from widemargin.majority import judged_rows
+from widemargin.parameters import Choices
 from widemargin.problem import Problem
 from widemargin.validation import check_choice, check_flag, check_integer, check_number
 
+#: Earlier name of ``solver="dual"``.
+OLD_DUAL = "dcd"
 
-class PowerMeanSVC(StochasticClassifier):
+
+class PowerMeanSVC(StochasticMixin, NonnegativeMixin, CurvesMixin, LinearClassifier):
     """Power mean SVM (PmSVM): any additive kernel through a regression on logarithms.
 
     The methods of Wu and Yang, "Power Mean SVM": Algorithm 3 (PmSVM), with tables (PmSVM-LUT) and
@@ -37,20 +43,20 @@ class PowerMeanSVC(StochasticClassifier):
         Another additive kernel ``k(x, y)`` of two arrays of numbers, symmetric and positive
         semidefinite, instead of the power mean.
     n_anchors : int, default=3
-        Anchors of the regression, and coefficients for each feature.
+        Number of anchors of the regression, and of coefficients for each feature.
     anchors : {"paper", "chebyshev"} or array-like, default="paper"
         The paper's 0.01, 0.06 and 0.75, Chebyshev nodes, or numbers in the unit interval. With more
         than three anchors ``"paper"`` means Chebyshev nodes, as in the paper.
     offset : float, default=0.05
-        Added to features before the logarithm.
+        Number that is added to feature values before the logarithm.
     lut : bool, default=False
-        Whether features are rounded to ``n_bins`` values, with a table for them.
+        Whether features are rounded to ``n_bins`` values, which have a table (PmSVM-LUT).
     n_bins : int, default=1000
-        Values in the table.
-    solver : {"dcd", "sgd"}, default="dcd"
-        Dual coordinate descent, or stochastic descent on the primal.
+        Number of values in the table.
+    solver : {"dual", "sgd"}, default="dual"
+        Dual coordinate descent, or stochastic descent on the primal problem.
     loss : {"hinge", "squared_hinge"}, default="hinge"
-        Loss of a point on the wrong side of its margin.
+        Loss of a row on the wrong side of its margin.
     alpha : float or None, default=None
         Regularisation of stochastic descent; None for ``1 / (C n_samples)``.
     eta0 : float, default=1.0
@@ -61,17 +67,20 @@ class PowerMeanSVC(StochasticClassifier):
         Stop when the projected gradients of a problem differ by less; stochastic descent, when a
         pass changes the coefficients by less than a tenth of that share.
     max_iter : int, default=1000
-        Passes over the data.
+        Maximum number of passes over the data.
     max_time : float or None, default=None
-        Seconds after which to stop with the model reached so far. If coding all rows takes more than
-        half of them, the model is fitted to as many rows, drawn by chance, as there is time for. It
-        predicts the largest class if that is more accurate on a sample of the rows.
+        Seconds after which a fit stops with its current model. If encoding all rows would take more
+        than half of the time, the model is fitted to a random sample of rows that there is time
+        for. It is replaced by one that predicts the largest class if that is more accurate on some
+        rows.
     warm_start : bool, default=False
-        Start from the last solution if the labels are the same; not with ``solver="sgd"``.
+        Whether a fit starts from the last solution if the labels are the same; no effect with
+        ``solver="sgd"``.
     n_jobs : int or None, default=None
-        Threads, which share the classes; None for all cores.
-    random_state : int, RandomState or None, default=None
-        Order of the rows.
+        Number of threads, which share the classes; None for all cores.
+    random_state : int, RandomState or None, default=0
+        Seed of the order of the rows.
+        The default is 0, so that fits are repeatable; None draws a new seed for each fit.
     verbose : int, default=0
         1 for a progress line, 2 for a line every pass.
 
@@ -84,16 +93,17 @@ class PowerMeanSVC(StochasticClassifier):
     coef_ : ndarray of shape (n_functions, n_features, n_anchors)
         Coefficients of the powers of ``ln((x - origin_) / unit_ + offset)``.
     n_seen_, t_ : int
-        Rows seen by `fit` and `partial_fit`, and steps made, counting a visit to a row as one.
+        Number of rows in all calls since `fit`, and number of steps, one for each visit to a row.
     unit_ : float
-        The largest feature value in training, less its `origin_`, if that is above one, else one.
+        The largest value of ``X - origin_`` in training, or one if that is larger.
     feature_ranges_ : ndarray of shape (2, n_features)
         Smallest and largest values in training.
     origin_ : ndarray of shape (n_features,)
-        Subtracted from the features: zeros, but the smallest values in training if the data are
-        centred, all means being zero as far as so many rows can tell.
+        Numbers that are subtracted from the features. They are zeros, except that they are the
+        smallest values in training if the data are centred: the mean of every column is zero within
+        four standard errors.
     n_iter_ : int or ndarray
-        Passes for each function.
+        Number of passes for each decision function.
     stop_reason_ : str
         ``"converged"``, ``"max_iter"``, as after `partial_fit`, ``"max_time"`` or ``"diverged"``.
     violation_ : float
@@ -102,11 +112,11 @@ class PowerMeanSVC(StochasticClassifier):
 
     Notes
     -----
-    The paper scales features to the unit interval. If some are larger, all are divided by the
-    largest. A feature that is zero adds nothing to a decision, as in the kernel itself and in the
-    sparse files of the paper; the regression alone would be worst there. Negative values are
-    refused, but centred data are moved (`origin_`). Values above `unit_` count as `unit_`: beyond it
-    the regression has no anchors, and would grow without bound.
+    The paper scales features to the unit interval. If some values are larger than one, all are
+    divided by the largest. A feature that is zero adds nothing to a decision, as in the kernel
+    itself and in the sparse files of the paper; the error of the regression is largest there.
+    Negative values are refused, except that `origin_` is subtracted from centred data. Values above
+    `unit_` count as `unit_`: the regression has no anchors beyond it and would grow without bound.
 
     Examples
     --------
@@ -117,6 +127,10 @@ class PowerMeanSVC(StochasticClassifier):
     >>> model.score(X[1000:] / 16, y[1000:]) > 0.9
     True
     """
+
+    _model: TableModel
+    _choices: ClassVar[Choices] = {"solver": ("dual", "sgd")}
+    _old_words: ClassVar[Choices] = {"solver": (OLD_DUAL,)}
 
     def __init__(
         self,
@@ -129,7 +143,7 @@ class PowerMeanSVC(StochasticClassifier):
         offset: float = 0.05,
         lut: bool = False,
         n_bins: int = 1000,
-        solver: str = "dcd",
+        solver: str = "dual",
         loss: str = "hinge",
         alpha: float | None = None,
         eta0: float = 1.0,
@@ -139,7 +153,7 @@ class PowerMeanSVC(StochasticClassifier):
         max_time: float | None = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Any = 0,
         verbose: int = 0,
     ) -> None:
         self.C = C
@@ -173,7 +187,13 @@ class PowerMeanSVC(StochasticClassifier):
         check_number("offset", self.offset, above=0)
         check_integer("n_bins", self.n_bins, low=2)
         check_flag("lut", self.lut)
-        check_choice("solver", self.solver, ("dcd", "sgd"))
+        if self.solver == OLD_DUAL:
+            warnings.warn(
+                f"solver: {OLD_DUAL!r} is now called 'dual', as in AdditiveSVC; a later version will "
+                "refuse the old name",
+                FutureWarning,
+                stacklevel=5,
+            )
         self._unit_anchors()
 
     def _needs_nonnegative(self) -> bool:
@@ -217,10 +237,9 @@ class PowerMeanSVC(StochasticClassifier):
         self._prepare(problem)
         part, data = represent_in_time(problem, self._represent, deadline, self.random_state)
         coef, extra = self._solve(part, data, deadline)
-        self._model = data.make_model(coef, extra)
         self._note_part(part, problem)
         # Decisions of all rows would take as long as coding them.
-        self._require_majority(judged_rows(problem))
+        self._model = self._prefer_majority(data.make_model(coef, extra), judged_rows(problem))
 
     def _represent(self, problem: Problem) -> LogRepresentation:
         quantiser = None
@@ -236,5 +255,4 @@ class PowerMeanSVC(StochasticClassifier):
     @property
     def coef_(self) -> NDArray[np.float64]:
         """Coefficients of the explanatory variables."""
-        assert isinstance(self._model, TableModel)
         return self._model.coef

@@ -84,16 +84,14 @@ def solve_primal(
     ----------
     ICD, Section 3.4, which solves the primal problem on the table T.
     """
+    objective = _Objective(rows, y, costs)
     w, products = np.zeros(rows.size), np.zeros(len(y))
-    n_positive = int(np.count_nonzero(y > 0))
-    rarer = max(min(n_positive, len(y) - n_positive), 1) / len(y)
     reason, norm, target, n_steps = "max_iter", np.inf, 0.0, 0
     for number in range(settings.max_iter):
-        shortfall = np.maximum(1.0 - y * products, 0.0)
-        gradient = w - rows.combine(2.0 * costs * y * shortfall)
+        gradient = objective.gradient(w, products)
         before, norm = norm, float(np.linalg.norm(gradient))
         if number == 0:
-            target = 0.01 * settings.tol * rarer * norm
+            target = 0.01 * settings.tol * _rarer_share(y) * norm
         if norm <= target:
             reason = "converged"
             if not settings.finish or norm == 0.0 or norm > 0.5 * before:
@@ -101,22 +99,76 @@ def solve_primal(
         if is_late(settings.deadline):
             reason = "max_time" if reason == "max_iter" else reason
             break
-        curvature = np.where(shortfall > 0, 2.0 * costs, 0.0)
-        step = _newton_step(rows, curvature, gradient, settings.deadline)
-        moved = rows.multiply(step)
-        size = _line_search(w, products, step, moved, y, costs, float(gradient @ step))
-        if size == 0.0:
-            # No step lowers the objective in float64.
+        size, step, change = objective.find_step(w, products, gradient, settings.deadline)
+        if size == 0.0:  # No step lowers the objective in float64.
             reason = "converged"
             break
         w += size * step
-        products += size * moved
+        products += size * change
         n_steps += 1
-    alpha = 2.0 * costs * np.maximum(1.0 - y * products, 0.0)
     return LinearResult(
-        coef=rows.to_curves(w)[None, :], extra=np.empty((1, 0)), alpha=alpha[:, None],
+        coef=rows.to_curves(w)[None, :], extra=np.empty((1, 0)),
+        alpha=(2.0 * costs * objective.shortfall(products))[:, None],
         n_iter=np.array([n_steps]), violation=np.array([norm]), stop_reason=reason,
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Objective:
+    """The objective of `solve_primal`; ``products`` are the decision values ``w'x_i``."""
+
+    rows: UnaryRows
+    y: FloatArray
+    costs: FloatArray
+
+    def shortfall(self, products: FloatArray) -> FloatArray:
+        """Return how far each row is inside its margin, or zero."""
+        return np.maximum(1.0 - self.y * products, 0.0)
+
+    def gradient(self, w: FloatArray, products: FloatArray) -> FloatArray:
+        """Return the derivative by w."""
+        return w - self.rows.combine(2.0 * self.costs * self.y * self.shortfall(products))
+
+    def find_step(
+        self, w: FloatArray, products: FloatArray, gradient: FloatArray, deadline: float | None
+    ) -> tuple[float, FloatArray, FloatArray]:
+        """Return the size of the next step, its direction, and how that changes the products."""
+        # Second derivative of the loss of each row by its decision value.
+        curvature = np.where(self.shortfall(products) > 0, 2.0 * self.costs, 0.0)
+        step = _newton_step(self.rows, curvature, gradient, deadline)
+        change = self.rows.multiply(step)
+        return self._search_line(w, products, step, change, float(gradient @ step)), step, change
+
+    def _search_line(
+        self,
+        w: FloatArray,
+        products: FloatArray,
+        step: FloatArray,
+        change: FloatArray,
+        slope: float,
+    ) -> float:
+        """Return the size of a step that lowers the objective enough; zero if there is none.
+
+        ``change`` is what the whole step adds to the products, ``slope`` the derivative along it.
+        """
+
+        def loss(at: FloatArray) -> float:
+            return float(self.costs @ np.square(self.shortfall(at)))
+
+        before, along, squared = loss(products), float(w @ step), float(step @ step)
+        size = 1.0
+        while size > 1e-10:
+            added = loss(products + size * change) - before + size * (along + 0.5 * size * squared)
+            if added <= SUFFICIENT * size * slope:
+                return size
+            size *= 0.5
+        return 0.0
+
+
+def _rarer_share(y: FloatArray) -> float:
+    """Return the share of the rarer class, at least that of one row."""
+    n_positive = int(np.count_nonzero(y > 0))
+    return max(min(n_positive, len(y) - n_positive), 1) / len(y)
 
 
 def _newton_step(
@@ -143,22 +195,3 @@ def _newton_step(
         before, squared = squared, float(residual @ residual)
         direction = residual + (squared / before) * direction
     return step
-
-
-def _line_search(
-    w: FloatArray, products: FloatArray, step: FloatArray, moved: FloatArray, y: FloatArray,
-    costs: FloatArray, slope: float,
-) -> float:  # fmt: skip
-    """Size of a step that lowers the objective enough; zero if there is none."""
-
-    def loss(at: FloatArray) -> float:
-        return float(costs @ np.square(np.maximum(1.0 - y * at, 0.0)))
-
-    before, along, squared = loss(products), float(w @ step), float(step @ step)
-    size = 1.0
-    while size > 1e-10:
-        change = loss(products + size * moved) - before + size * (along + 0.5 * size * squared)
-        if change <= SUFFICIENT * size * slope:
-            return size
-        size *= 0.5
-    return 0.0

@@ -1,4 +1,4 @@
-"""A quantile of data that may be mapped from a file: exact, without a copy of the data."""
+"""Exact quantiles of data that may be mapped from a file, and the bins of ICD that end at one."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,35 +7,57 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from widemargin.additive.quantiser import weighted_quantiles
+from widemargin.additive.quantiser import MAX_COUNT, Quantiser, Ranges, weighted_quantiles
 from widemargin.additive.quantiser_fast import weigh_digits
 
-#: Values looked at a time.
+#: Number of values that are processed at a time.
 BLOCK_VALUES = 2**18
-#: Bits of a value that one pass over the data settles.
+#: Number of bits of the result that one pass over the data finds.
 DIGIT_BITS = 16
-#: Up to so many values are copied.
+#: Largest number of values that are copied.
 COPIED_VALUES = 2**21
+
+
+def fit_clipped_bins(
+    X: Any, weights: NDArray[np.float64], ranges: Ranges, n_bins: int, share: float
+) -> Quantiser:
+    """Return the bins of ICD: one for each whole number of counts, else those of ICD Eq. 13.
+
+    All features have the same bins. The last bin begins at the quantile of ``share``.
+    """
+    low, high = float(ranges.low.min()), float(ranges.high.max())
+    d = len(ranges.low)
+    if ranges.is_integer and low >= 0 and 1 <= high <= MAX_COUNT:
+        return Quantiser(np.zeros(d), np.full(d, high), np.arange(high + 1) / high, "uniform")
+    top = find_quantile(X, weights, share)
+    if top in (low, 0.0) and high > top:
+        # Most values are the smallest, or zero; the quantile of the other values is needed.
+        top = find_quantile(X, weights, share, above=top)
+    # ICD Eq. 13, with v_min = low and v_max = top.
+    span = top - low if top > low else 1.0
+    grid = np.linspace(0.0, 1.0, n_bins + 1)
+    return Quantiser(np.full(d, low), np.full(d, span), grid, "uniform", cut=True)
 
 
 def find_quantile(
     X: Any, weights: NDArray[np.float64], share: float, above: float = -np.inf
 ) -> float:
-    """Least value with at least a share of the weight at or below it, zeros of sparse data counted.
+    """Return the least value with at least the given share of all weight at or below it.
 
-    A radix selection: whole numbers in the order of the values are found digit by digit, each in a
-    pass over the data. A copy of few values is sooner partitioned.
+    Zeros of sparse data count. This is a radix selection: values are mapped to integers in the same
+    order, and each pass over the data finds one digit of the result. Few values are copied and
+    partitioned instead, which is faster.
 
     Parameters
     ----------
     X : ndarray or csr_matrix of shape (n_samples, n_features)
         Data.
     weights : ndarray of shape (n_samples,)
-        Weights of the rows; two equals a repeated row.
+        Weights of the rows; a weight of two is the same as a row given twice.
     share : float
         Share of the weight, above 0.
     above : float
-        Only values above this count. There must be some.
+        Values up to this one are ignored. There must be larger ones.
     """
     if X.shape[0] * X.shape[1] <= COPIED_VALUES:
         return _select_copied(X, weights, share, above)
@@ -45,7 +67,7 @@ def find_quantile(
         found = _weigh_digits(X, weights, above, prefix, shift)
         below = np.cumsum(found)
         if wanted is None:
-            # Rounding of the sums must not push the level past the value it belongs to.
+            # Rounding errors of the sums must not lead to the next larger value.
             wanted = share * below[-1] * (1.0 - 1e-12)
         digit = min(np.searchsorted(below, wanted), np.flatnonzero(found)[-1])
         wanted -= below[digit] - found[digit]
@@ -69,7 +91,7 @@ def _select_copied(X: Any, weights: NDArray[np.float64], share: float, above: fl
 def _weigh_digits(
     X: Any, weights: NDArray[np.float64], above: float, prefix: int, shift: int
 ) -> NDArray[np.float64]:
-    """Weight of every digit from the bit ``shift`` on, among keys that begin with a prefix."""
+    """Return the weight of every digit at bit ``shift``, among keys that begin with ``prefix``."""
     found = np.zeros(2**DIGIT_BITS)
     kind = np.dtype(f"u{_float_type(X).itemsize}").type
     every = np.iinfo(kind).max
@@ -86,7 +108,7 @@ def _weigh_digits(
 def _value_blocks(
     X: Any, weights: NDArray[np.float64]
 ) -> Iterator[tuple[NDArray[Any], NDArray[np.int64], NDArray[np.float64]]]:
-    """Values, where rows end, and their weights; what sparse data leave out is one zero, at last."""
+    """Yield values, the ends of their rows, and weights; all zeros of sparse data are one value."""
     n_rows, n_features = X.shape
     step = max(1, BLOCK_VALUES // n_features)
     n_zeros = 0.0
@@ -105,7 +127,10 @@ def _float_type(X: Any) -> np.dtype[Any]:
 
 
 def _key_of_value(value: float, kind: type, sign: int, every: int) -> int:
-    """Unsigned number in the order of the values: of negative ones all bits are turned round."""
+    """Return the unsigned integer of a value in the order of the values.
+
+    The sign bit of positive values is inverted, and all bits of negative ones.
+    """
     bits = int(np.array(value + 0.0, f"f{np.dtype(kind).itemsize}").view(kind))
     return bits ^ every if bits & sign else bits ^ sign
 

@@ -13,9 +13,9 @@ from widemargin.exact.classifier_base import ExactKernelClassifier, one_or_all
 from widemargin.exact.solution import Solution
 from widemargin.kernels import Kernel
 from widemargin.parallel import open_workers
+from widemargin.parameters import check_choices
 from widemargin.problem import Problem, Subproblem
 from widemargin.validation import (
-    check_choice,
     check_flag,
     check_integer,
     check_number,
@@ -57,11 +57,12 @@ class CascadeSVC(ExactKernelClassifier):
     memory : int or str, default="auto"
         Bound on working memory in bytes, or text such as ``"2 GB"``.
     max_time : float or None, default=None
-        Seconds after which to stop with the model reached so far.
+        Seconds after which a fit stops with its current model.
     n_jobs : int or None, default=None
-        Threads; None or -1 for all cores.
-    random_state : int, RandomState or None, default=None
-        Split of the rows.
+        Number of threads; None or -1 for all cores.
+    random_state : int, RandomState or None, default=0
+        Seed of the division of the rows into parts.
+        The default is 0, so that fits are repeatable; None draws a new seed for each fit.
     verbose : int, default=0
         1 for a progress line, 2 for a line every round of a set's solver.
 
@@ -120,7 +121,7 @@ duality_gap_, n_iter_, kernel_, n_features_in_, feature_names_in_
         memory: int | str = "auto",
         max_time: float | None = None,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Any = 0,
         verbose: int = 0,
     ) -> None:
         self.C = C
@@ -141,10 +142,10 @@ duality_gap_, n_iter_, kernel_, n_features_in_, feature_names_in_
         self.verbose = verbose
 
     def _check_params(self) -> None:
+        check_choices(self)
         check_number("C", self.C, above=0)
         check_number("tol", self.tol, above=0)
         check_number("max_time", self.max_time, above=0, optional=True)
-        check_choice("multi_class", self.multi_class, ("ovo", "ovr"))
         check_flag("fit_intercept", self.fit_intercept)
         check_integer("n_layers", self.n_layers, low=0)
         if self.max_rounds is not None:

@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin.baselines import fastfood_fast as fast
-from widemargin.baselines.features import FeatureClassifier, FeatureMap, split_rows
+from widemargin.baselines.features import FeatureMap, FeaturesMixin, split_rows
 from widemargin.kernels.base import as_dense, check_width
 from widemargin.parallel import Workers, open_workers
 from widemargin.problem import Problem
 from widemargin.validation import check_integer, resolve_gamma
 
 
-class FastfoodSVC(FeatureClassifier):
+class FastfoodSVC(FeaturesMixin):
     """Linear SVM on the Fastfood features of the rbf kernel.
 
     Random Fourier features are cosines and sines of random projections. Fastfood of Le, Sarlos and
@@ -26,30 +26,31 @@ class FastfoodSVC(FeatureClassifier):
     Parameters
     ----------
     n_features : int, default=1024
-        Fourier features: a cosine and a sine for each projection, so that it is rounded up to an even
-        number. Projections are made in blocks of as many as the data have features, rounded up to
-        a power of two, and those of the last block that are too many are left out.
+        Number of Fourier features, rounded up to an even number: a cosine and a sine for each
+        projection. Projections are computed in blocks, whose size is the number of features of the
+        data rounded up to a power of two. Surplus projections of the last block are left out.
     C : float, default=1.0
         Cost of an error; smaller values regularise more.
     gamma : float, "scale" or "auto", default="scale"
         Width of the kernel, as for `KernelSVC`.
     loss : {"hinge", "squared_hinge"}, default="hinge"
-        Loss of a point on the wrong side of its margin.
+        Loss of a row on the wrong side of its margin.
     class_weight : dict, "balanced" or None, default=None
         Factor on C for each class.
     tol : float, default=0.1
-        Stop when the projected gradients of a problem differ by less.
+        A fit stops when the projected gradients of a problem differ by less than this.
     max_iter : int, default=1000
-        Passes over the data.
+        Maximum number of passes over the data.
     max_time : float or None, default=None
-        Seconds after which to stop with the model reached so far. Features take their part
-        of it, but are computed in any case, and so is one pass.
+        Seconds after which a fit stops with its current model. They include the time for the features,
+        which are always computed; one pass is always made.
     warm_start : bool, default=False
-        Start from the last solution if the labels are the same.
+        Whether a fit starts from the last solution if the labels are the same.
     n_jobs : int or None, default=None
-        Threads; None for all cores.
-    random_state : int, RandomState or None, default=None
-        Draw of the projections and order of the rows.
+        Number of threads; None for all cores.
+    random_state : int, RandomState or None, default=0
+        Seed of the projections and of the order of the rows.
+        The default is 0, so that fits are repeatable; None draws a new seed for each fit.
     verbose : int, default=0
         1 for a progress line, 2 for a line every pass.
 
@@ -58,15 +59,15 @@ class FastfoodSVC(FeatureClassifier):
     classes_ : ndarray
         The labels, sorted.
     n_features_ : int
-        Fourier features there are.
+        Number of Fourier features.
     gamma_ : float
         Width of the kernel.
     coef_ : ndarray of shape (n_functions, n_features_)
         ``decision = expand(X) @ coef_.T + intercept_``.
     intercept_ : ndarray of shape (n_functions,)
-        Constants. They are penalised like other coefficients.
+        Constants of the decision functions. They are regularised like the coefficients.
     n_iter_ : int or ndarray
-        Passes for each function.
+        Number of passes for each decision function.
     stop_reason_ : str
         ``"converged"``, ``"max_iter"`` or ``"max_time"``.
     violation_ : float
@@ -100,7 +101,7 @@ class FastfoodSVC(FeatureClassifier):
         max_time: float | None = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Any = 0,
         verbose: int = 0,
     ) -> None:
         self.n_features = n_features

@@ -1,15 +1,14 @@
 """Compiled loops of Fastfood: the Walsh-Hadamard transform of many rows at once.
 
-Rows are transformed in tiles of a few, stored with the rows as the contiguous axis: every step is
-the same for all rows of a tile, so that it is done for several of them by one instruction, however
-short the rows are.
+A tile holds a few rows, with the rows along the contiguous axis. Every step of the transform is the
+same for all rows of a tile, so that one instruction serves several rows, however short these are.
 """
 
 import numpy as np
 from numba import njit
 
-#: Numbers of a tile, which should stay in the nearest cache, and its rows: a multiple of what a
-#: register holds, and no more than pays.
+#: Number of values of a tile, which should fit into the first-level cache, and least and largest
+#: number of its rows, which are multiples of the width of a register.
 TILE_VALUES, MIN_TILE_ROWS, MAX_TILE_ROWS = 4096, 16, 64
 
 jit = njit(
@@ -22,7 +21,7 @@ U = np.uint64
 
 @jit
 def transform_tile(tile, size, n_rows):
-    """Multiply by the Hadamard matrix of plus and minus ones in place; tile is (size, n_rows) flat."""
+    """Multiply a flat tile of shape (size, n_rows) by the Hadamard matrix of plus and minus ones."""
     half = 1
     while half < size:
         for start in range(0, size, 2 * half):
@@ -37,7 +36,7 @@ def transform_tile(tile, size, n_rows):
 
 @jit
 def load_tile(X, first, last, signs, n_rows, tile):
-    """Rows of X as columns, times signs; zeros where X ends before the tile."""
+    """Write rows of X, times ``signs``, as columns of the tile; fill the rest with zeros."""
     tile[:] = 0.0
     for k in range(X.shape[1]):
         at = U(k * n_rows)
@@ -66,9 +65,10 @@ def store_tile(tile, scale, n_rows, out, first, last, column):
 def project(X, signs, order, factors, scale, out):
     """Write ``scale H factors P H signs x`` for every row x of X and every block, end to end.
 
-    H is the Hadamard matrix and P the permutation ``order``; ``signs``, ``order`` and ``factors`` are
-    (n_blocks, size), and rows of X that are shorter are filled up with zeros. ``scale`` has one number
-    for each column of ``out``; of the last block no more than these are written.
+    H is the Hadamard matrix and P the permutation ``order``; ``signs``, ``order`` and ``factors``
+    are (n_blocks, size). Rows of X that are shorter than ``size`` are filled up with zeros.
+    ``scale`` has one number for each column of ``out``; columns of the last block beyond these are
+    not written.
     """
     n_blocks, size = signs.shape
     n_rows = min(max(TILE_VALUES // size, MIN_TILE_ROWS), MAX_TILE_ROWS)

@@ -1,4 +1,4 @@
-"""Base class of linear SVMs on explicit features, and the functions that these share."""
+"""Mixin of linear SVMs on explicit features, and the functions that these share."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -62,16 +62,13 @@ class KernelMap(KernelValues, FeatureMap):
         return Expansion(self.kernel, self.vectors, np.arange(self.width), coef, intercept)
 
 
-class FeatureClassifier(LinearClassifier):
-    """Base of the linear machines on explicit features and a constant feature of one.
-
-    The machine is found by dual coordinate descent, as LIBLINEAR does.
-    """
+class FeaturesMixin(LinearClassifier):
+    """A linear SVM on explicit features and a constant feature of one, as LIBLINEAR fits it."""
 
     _model: Decisions
 
     def expand(self, X: Any) -> NDArray[Any]:
-        """Features that the machine is linear in, without the constant one.
+        """Compute the features that the decision function is linear in, without the constant one.
 
         Parameters
         ----------
@@ -88,7 +85,7 @@ class FeatureClassifier(LinearClassifier):
 
     @abstractmethod
     def _choose_map(self, problem: Problem, seed: int) -> FeatureMap:
-        """Features for these data."""
+        """Choose the features for these data."""
 
     def _fit(self, problem: Problem) -> None:
         deadline = self._deadline()

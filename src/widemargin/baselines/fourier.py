@@ -1,48 +1,50 @@
-"""Fourier feature maps of additive kernels, kept in a table."""
+"""FourierSVC: Fourier feature maps of additive kernels, kept in a table."""
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from widemargin.additive.additive_svc import AdditiveSVC
 from widemargin.additive.codes import Codes
 from widemargin.additive.scalar_kernels import make_scalar_kernel
+from widemargin.additive.spectral_table import Spectrum
+from widemargin.additive.tables_mixin import TablesMixin
+from widemargin.parameters import Choices
 from widemargin.problem import Problem
-from widemargin.validation import check_choice, check_integer, check_number
+from widemargin.validation import check_integer, check_number
 
 FloatArray = NDArray[np.float64]
 
 
 def _sech(x: FloatArray) -> FloatArray:
-    """One over the hyperbolic cosine of numbers that are not negative, without overflow."""
+    """Return the reciprocal of the hyperbolic cosine of non-negative numbers, without overflow."""
     fall = np.exp(-x)
     return np.asarray(2.0 * fall / (1.0 + fall**2))
 
 
-#: Density of the frequencies of each kernel.
+#: Spectral density of each kernel.
 SPECTRA: dict[str, Callable[[FloatArray], FloatArray]] = {
     "chi2": lambda w: _sech(np.pi * w),
     "intersection": lambda w: 2.0 / (np.pi * (1.0 + 4.0 * w**2)),
     "jensen_shannon": lambda w: 2.0 * _sech(np.pi * w) / (np.log(4.0) * (1.0 + 4.0 * w**2)),
 }
-#: Sampling intervals for chi-square by number of steps; those of scikit-learn's AdditiveChi2Sampler.
+#: Sampling intervals of the chi-square kernel by number of steps, as in AdditiveChi2Sampler.
 CHI2_INTERVALS = {1: 0.8, 2: 0.5, 3: 0.4}
-#: Intervals and ratios of two values among which the best interval is looked for.
+#: Intervals from which the best is chosen, and ratios of two values at which its error is computed.
 TRIED_INTERVALS = np.geomspace(2.0, 0.01, 400)
 TRIED_RATIOS = (np.arange(500) + 0.5) / 500
 
 
-class FourierSVC(AdditiveSVC):
+class FourierSVC(TablesMixin):
     """Support vector classifier on Fourier features of an additive kernel.
 
-    The maps of Vedaldi and Zisserman (2012), with a lookup table as in the comparison of PmSVM. Every
-    feature value becomes ``2 sample_steps - 1`` numbers, whose products approximate the kernel: waves
-    in its logarithm, at frequencies that are multiples of an interval. Values are rounded to bins
-    first, and the numbers of every bin are kept in a table. Training and all else is that of
-    `AdditiveSVC`, whose table is the best for the data; this one knows the kernel only.
+    The feature maps of Vedaldi and Zisserman (2012), with a look-up table as in the comparison of
+    PmSVM. Every feature value becomes ``2 sample_steps - 1`` numbers whose products approximate the
+    kernel: cosines and sines of multiples of its logarithm. Values are rounded to bins, and a table
+    holds the numbers of every bin. Training and prediction are those of `AdditiveSVC`. The table of
+    `AdditiveSVC` is fitted to the data; the table of this class depends on the kernel alone.
 
     Parameters
     ----------
@@ -51,33 +53,35 @@ class FourierSVC(AdditiveSVC):
     kernel : {"chi2", "intersection", "jensen_shannon"}, default="chi2"
         The kernel.
     sample_steps : int, default=2
-        Frequencies, counting zero, as in `sklearn.kernel_approximation.AdditiveChi2Sampler`: 2 makes
-        three numbers of a value.
+        Number of frequencies, zero included, as in
+        `sklearn.kernel_approximation.AdditiveChi2Sampler`: 2 gives three numbers for each value.
     sample_interval : float or None, default=None
-        Distance of frequencies. None for the values of `AdditiveChi2Sampler` with chi-square and up
-        to three steps; else for the one whose squared error on the unit square is least.
+        Distance between frequencies. None uses the values of `AdditiveChi2Sampler` for chi-square
+        and up to three steps, and otherwise the distance with the least squared error on the unit
+        square.
     n_bins : int, default=1000
-        Bins of each feature. Whole numbers up to 4095 get a bin each whatever this says.
+        Number of bins of each feature. Whole numbers up to 4095 have a bin each, whatever ``n_bins``.
     binning : {"auto", "uniform", "sqrt", "quantile"}, default="auto"
-        How bins are spaced, as for `AdditiveSVC`.
+        Spacing of the bins, as for `AdditiveSVC`.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
-        Loss of a point on the wrong side of its margin.
+        Loss of a row on the wrong side of its margin.
     fit_intercept : bool, default=True
-        Whether there is a constant; it is regularised like the rest, as in LIBLINEAR.
+        Whether to fit an intercept. It is regularised like the coefficients, as in LIBLINEAR.
     class_weight : dict, "balanced" or None, default=None
         Factor on C for each class; ``"balanced"`` not for `partial_fit`.
     tol : float, default=0.1
-        Stop when the projected gradients of a problem differ by less.
+        A fit stops when the projected gradients of a problem differ by less than this.
     max_iter : int, default=1000
-        Passes over the data.
+        Maximum number of passes over the data.
     max_time : float or None, default=None
-        Seconds after which to stop with the model reached so far.
+        Seconds after which a fit stops with its current model.
     warm_start : bool, default=False
-        Start from the last solution if the labels are the same: for a path over C.
+        Whether a fit starts from the last solution if the labels are the same, as for a path over C.
     n_jobs : int or None, default=None
-        Threads, which share the classes; None for all cores.
-    random_state : int, RandomState or None, default=None
-        Order of the rows.
+        Number of threads, which share the classes; None for all cores.
+    random_state : int, RandomState or None, default=0
+        Seed of the order of the rows.
+        The default is 0, so that fits are repeatable; None draws a new seed for each fit.
     verbose : int, default=0
         1 for a progress line, 2 for a line every pass.
 
@@ -86,28 +90,28 @@ class FourierSVC(AdditiveSVC):
     classes_ : ndarray
         The labels, sorted.
     sample_interval_ : float
-        Distance of frequencies.
+        Distance between frequencies.
     tables_ : ndarray of shape (n_bins, 2 * sample_steps - 1)
-        Numbers for each bin, the range of a feature counting as the unit interval. Scaling a feature
-        turns its waves by an angle, which changes no product but for the scale.
+        Numbers for each bin, for features scaled to the unit interval. The scale of a feature changes
+        all products of its numbers by the same factor, as it does in the kernel.
     coef_ : ndarray of shape (n_functions, n_features, 2 * sample_steps - 1)
-        What to multiply them by.
+        Coefficients of the numbers.
     intercept_ : ndarray of shape (n_functions,)
         Constants.
     rank_ : int
-        Numbers for each bin.
+        Number of columns of the table.
     left_out_ : float
-        Share of the kernel's trace that the map leaves out; negative if it adds some.
+        Share of the kernel's trace that the map leaves out; negative if the map has a larger trace.
     quantiser_ : Quantiser
-        Turns values into bins; its ``grid``, ``low`` and ``span`` say where these are.
+        Object that maps values to bins; ``grid``, ``low`` and ``span`` determine them.
     feature_ranges_ : ndarray of shape (2, n_features)
         Smallest and largest values in training.
     origin_ : ndarray of shape (n_features,)
-        Subtracted from the features, as by `AdditiveSVC`.
+        Numbers that are subtracted from the features, as in `AdditiveSVC`.
     n_seen_, t_ : int
-        Rows seen by `fit` and `partial_fit`, and steps made, counting a visit to a row as one.
+        Number of rows in all calls since `fit`, and number of steps, one for each visit to a row.
     n_iter_ : int or ndarray
-        Passes for each function.
+        Number of passes for each decision function.
     stop_reason_ : str
         ``"converged"``, ``"max_iter"``, as after `partial_fit`, or ``"max_time"``.
     violation_ : float
@@ -131,8 +135,9 @@ class FourierSVC(AdditiveSVC):
     """
 
     # Parameters of `AdditiveSVC` that have one value here.
-    p, rank, scaling, solver, multi_class = -1.0, "auto", None, "dual", "ovr"
-    alpha, eta0 = None, 1.0
+    scaling, solver, alpha, eta0 = None, "dual", None, 1.0
+    _is_homogeneous = True
+    _choices: ClassVar[Choices] = {"kernel": tuple(SPECTRA)}
 
     def __init__(
         self,
@@ -151,7 +156,7 @@ class FourierSVC(AdditiveSVC):
         max_time: float | None = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Any = 0,
         verbose: int = 0,
     ) -> None:
         self.C = C
@@ -172,29 +177,28 @@ class FourierSVC(AdditiveSVC):
         self.verbose = verbose
 
     def _check_params(self) -> None:
-        check_choice("kernel", self.kernel, tuple(SPECTRA))
         super()._check_params()
         check_integer("sample_steps", self.sample_steps, low=1)
         check_number("sample_interval", self.sample_interval, above=0, optional=True)
 
-    def _choose_table(self, problem: Problem, codes: Codes) -> None:
-        """Waves at all bins; they depend on the kernel alone, not on the data."""
+    def _choose_table(self, problem: Problem, codes: Codes) -> Spectrum:
+        """Return the Fourier features of all bins, which depend on the kernel and not on the data."""
         name, n_steps = str(self.kernel), int(self.sample_steps)
         self.sample_interval_ = (
             choose_interval(name, n_steps)
             if self.sample_interval is None
             else float(self.sample_interval)
         )
-        self._table = map_values(self.quantiser_.grid, name, n_steps, self.sample_interval_)
-        self.rank_ = self._table.shape[1]
+        table = map_values(self.quantiser_.grid, name, n_steps, self.sample_interval_)
         # The kernel of one with itself is one.
-        self.left_out_ = 1.0 - float(np.square(self._table[-1]).sum())
+        return Spectrum(table, table.shape[1], 1.0 - float(np.square(table[-1]).sum()))
 
 
 def map_values(values: Any, kernel: str, n_steps: int, interval: float) -> FloatArray:
-    """Fourier features of some numbers that are not negative, shape (n, 2 n_steps - 1).
+    """Compute the Fourier features of non-negative numbers, shape (n, 2 n_steps - 1).
 
-    Zero becomes zeros. The columns are the constant, then the cosine and the sine of each frequency.
+    The features of zero are zeros. The columns are the constant, then the cosine and the sine of
+    each frequency.
     """
     values = np.asarray(values, np.float64)
     frequencies = interval * np.arange(n_steps, dtype=np.float64)
@@ -209,10 +213,10 @@ def map_values(values: Any, kernel: str, n_steps: int, interval: float) -> Float
 
 @cache
 def choose_interval(kernel: str, n_steps: int) -> float:
-    """Distance of frequencies: a known one, or that of least squared error on the unit square.
+    """Return the distance between frequencies: a known one, or the one with the least squared error.
 
-    Kernel and map are homogeneous, so the error at (x, y) is y times that at (x / y, 1), and the
-    square need not be gone through but along one side.
+    The error is that on the unit square. Kernel and map are homogeneous, so the error at (x, y) is y
+    times the error at (x / y, 1), and one side of the square is enough.
     """
     if kernel == "chi2" and n_steps in CHI2_INTERVALS:
         return CHI2_INTERVALS[n_steps]
@@ -225,7 +229,7 @@ def choose_interval(kernel: str, n_steps: int) -> float:
 
 
 def _with_one(values: FloatArray, kernel: str, n_steps: int, interval: float) -> FloatArray:
-    """Products of the map of some numbers with that of one."""
+    """Return the products of the features of some numbers with the features of one."""
     product: FloatArray = (
         map_values(values, kernel, n_steps, interval)
         @ map_values(np.ones(1), kernel, n_steps, interval)[0]

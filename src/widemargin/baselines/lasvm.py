@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from widemargin.base import RestClassifier
+from widemargin.base import OneVsRest
 from widemargin.baselines.lasvm_machine import Machine, Outcome, Plan
 from widemargin.budget import Budget
 from widemargin.deadline import start_deadline
@@ -41,14 +41,15 @@ from widemargin.validation import (
 STOP_REASONS = ("converged", "n_epochs", "stalled", "max_time")
 
 
-class LaSVC(RestClassifier):
+class LaSVC(OneVsRest):
     """Online kernel SVM (LASVM).
 
-    Holds a set of examples with a coefficient, and some that may get one. Every new example joins
-    the set and moves with the member that violates the optimality conditions most with it. Then the
-    most violating pair of members moves, and members that are of no use leave. At the end, a
-    finishing step solves the problem of the set. More than two classes are learned one against the
-    rest.
+    LASVM keeps a working set of support vectors and of rows that may become support vectors. Each
+    row is inserted into the working set, and its dual variable is updated together with that of the
+    row which violates the optimality conditions most with it (process). Then the most violating
+    pair of the working set is updated, and rows that are in no violating pair are removed
+    (reprocess). A finishing step solves the problem of the working set. More than two classes are
+    solved one-vs-rest.
 
     Parameters
     ----------
@@ -60,26 +61,27 @@ class LaSVC(RestClassifier):
         Parameters of the kernel, as for `KernelSVC`. In `partial_fit`, ``gamma="scale"`` is found
         from the data of the first call.
     n_epochs : int, default=1
-        Passes of `fit` over the data.
+        Number of passes of `fit` over the data.
     finish : bool, default=True
-        Whether `fit` ends with the finishing step: pairs of the set move until none violates. A
-        problem of up to 200 rows is then solved exactly, with all rows.
+        Whether `fit` ends with the finishing step, which updates pairs of the working set until none
+        violates the optimality conditions. A problem of up to 200 rows is then solved with all rows.
     tol : float, default=1e-3
-        Violation of the optimality conditions up to which a pair does not move.
+        Violation of the optimality conditions up to which a pair is not updated.
     class_weight : dict, "balanced" or None, default=None
         Factor on C for each class.
     memory : int or str, default="auto"
-        Bound on the kernel values held, in bytes or text such as ``"2 GB"``. Rows of the kernel
-        matrix of the set that do not fit are computed again when needed.
+        Limit of memory for kernel values, in bytes or as text such as ``"2 GB"``. Kernel rows of the
+        working set that do not fit are computed again when they are needed.
     max_time : float or None, default=None
-        Seconds after which `fit` stops with the model reached so far. Of several classes each has
-        the same time. `partial_fit` takes in all examples.
+        Seconds after which `fit` stops with its current model. Several classes have equal shares of
+        the time. `partial_fit` has no limit.
     n_jobs : int or None, default=None
-        Threads that compute kernel values; None or -1 for all cores.
-    random_state : int, RandomState or None, default=None
-        Order of the examples in `fit`. `partial_fit` takes them as they come.
+        Number of threads that compute kernel values; None or -1 for all cores.
+    random_state : int, RandomState or None, default=0
+        Seed of the order of the rows in `fit`; `partial_fit` visits them as they are given.
+        The default is 0, so that fits are repeatable; None draws a new seed for each fit.
     verbose : int, default=0
-        1 for a progress line, 2 for a line every block of examples.
+        1 for a progress line, 2 for a line every block of rows.
 
     Attributes
     ----------
@@ -98,11 +100,11 @@ class LaSVC(RestClassifier):
     objective_ : float or ndarray of shape (n_functions,)
         Dual objective ``0.5 a'Qa - sum(a)``.
     n_iter_ : int or ndarray of shape (n_functions,)
-        Direction searches made, in all calls.
+        Number of updates of pairs, in all calls.
     stop_reason_ : str
-        ``"converged"`` if the set is solved to ``tol``; ``"n_epochs"`` if not, because no finishing
-        step was asked for; ``"max_time"``, or ``"stalled"`` when ``tol`` is finer than float32
-        kernel values allow.
+        ``"converged"`` if the problem of the working set is solved to ``tol``; ``"n_epochs"`` if it is
+        not, without a finishing step; ``"max_time"``; or ``"stalled"`` if ``tol`` is finer than kernel
+        values of float32 allow.
     kernel_ : Kernel
         The kernel with all its parameters resolved.
     n_features_in_ : int
@@ -112,8 +114,9 @@ class LaSVC(RestClassifier):
 
     Notes
     -----
-    In the paper members leave after a move of a pair only; here they leave without one too, else the
-    set would grow where nothing is left to move. Examples enter one by one from an empty set.
+    In the paper, rows are removed from the working set only after an update of a pair. Here they are
+    removed without an update too; otherwise the working set would grow while no pair violates the
+    optimality conditions. The working set is empty at the start.
 
     With m examples in the set and d features, a call of `partial_fit` copies the set, O(m d), and
     computes one row of m kernel values for each example it is given, and one for each member that
@@ -149,7 +152,7 @@ class LaSVC(RestClassifier):
         memory: int | str = "auto",
         max_time: float | None = None,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Any = 0,
         verbose: int = 0,
     ) -> None:
         self.C = C

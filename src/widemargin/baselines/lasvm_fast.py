@@ -1,8 +1,9 @@
-"""Compiled loops of LASVM: examples enter a set of members, pairs of members move.
+"""Compiled loops of LASVM: insertion of rows into the working set, and updates of pairs of them.
 
-A member has a slot, its place in the arrays and its column of the store of kernel rows. Rows of the
-store are lines; a member has one as long as there is room for it. A function that needs a line which
-is not there changes nothing and returns the slot, so that the caller can fill it in and ask again.
+Rows in the working set are members. A member has a slot: its position in the arrays, and its column in
+the cache of kernel rows. A line is one kernel row in the cache; the cache may have fewer lines than
+there are members. A function that needs a missing line changes nothing and returns the slot of the
+member, so that the caller can compute the line and call the function again.
 """
 
 from typing import NamedTuple
@@ -11,9 +12,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-#: What is to be done next with an example.
+#: The next operation on a row.
 INSERT, PROCESS, REPROCESS = 0, 1, 2
-#: Places in `Members.counts`: slots in use, free ones among them, uses of lines, direction searches.
+#: Indices of `Members.counts`: slots in use, empty slots among them, uses of lines, updates of pairs.
 SIZE, FREE, CLOCK, STEPS = 0, 1, 2, 3
 _MIN_CURVATURE = 1e-12
 
@@ -22,7 +23,7 @@ jit = njit(cache=True, nogil=True, fastmath=True, error_model="numpy", forceinli
 
 
 class Rows(NamedTuple):
-    """All examples: labels, bounds of the signed dual variables, ``k(x, x)``, slots (-1: none)."""
+    """All rows: labels, bounds of the signed dual variables, ``k(x, x)``, and slots (-1 for none)."""
 
     y: NDArray[np.float64]
     lower: NDArray[np.float64]
@@ -32,9 +33,9 @@ class Rows(NamedTuple):
 
 
 class Members(NamedTuple):
-    """Members by slot, lines of the store, and counters.
+    """The working set by slot, the lines of the cache, and counters.
 
-    An empty slot has no owner (-1), and bounds of zero, so that it never moves.
+    An empty slot has the owner -1, and bounds of zero, so that no update selects it.
     """
 
     alpha: NDArray[np.float64]
@@ -52,7 +53,7 @@ class Members(NamedTuple):
 
 @jit
 def find_extremes(m):
-    """Slots of the largest gradient that may rise and the smallest that may fall; -1 for none."""
+    """Return the most violating pair, the variable to raise and the one to lower; -1 for none."""
     i, j = -1, -1
     high, low = -1e300, 1e300
     for s in range(m.counts[SIZE]):
@@ -66,7 +67,7 @@ def find_extremes(m):
 
 @jit
 def take_line(m, slot):
-    """Give a slot the line that was used longest ago, or one that is free."""
+    """Assign a free line to a slot, or the line that was used least recently."""
     best = 0
     for line in range(m.last_use.size):
         if m.last_use[line] < m.last_use[best]:
@@ -82,14 +83,14 @@ def take_line(m, slot):
 
 @jit
 def use_line(m, line):
-    """Take note that a line is in use."""
+    """Record that a line is used now."""
     m.counts[CLOCK] += 1
     m.last_use[line] = m.counts[CLOCK]
 
 
 @jit
 def find_missing(m, i, j):
-    """The first of two slots without a line, -1 if both have one."""
+    """Return the first of two slots without a line, or -1 if both have one."""
     if m.line_of[i] < 0:
         return i
     use_line(m, m.line_of[i])
@@ -100,14 +101,14 @@ def find_missing(m, i, j):
 
 
 @jit
-def move_pair(rows, m, i, j):
-    """Direction search: the best move of i up and j down; returns the decrease of the objective."""
+def update_pair(rows, m, i, j):
+    """Raise variable i and lower variable j by the best step; return the decrease of the objective."""
     row_i, row_j = m.store[m.line_of[i]], m.store[m.line_of[j]]
     curvature = rows.diag[m.owner[i]] + rows.diag[m.owner[j]] - 2.0 * row_i[j]
     slope = m.gradient[i] - m.gradient[j]
     room_i, room_j = m.upper[i] - m.alpha[i], m.alpha[j] - m.lower[j]
     step = min(slope / max(curvature, _MIN_CURVATURE), room_i, room_j)
-    # Set at a bound, not added to: a sum could round to just beyond it.
+    # A variable that reaches its bound is set to it: the sum could round to a value beyond the bound.
     m.alpha[i] = m.upper[i] if step == room_i else m.alpha[i] + step
     m.alpha[j] = m.lower[j] if step == room_j else m.alpha[j] - step
     size = m.counts[SIZE]
@@ -121,7 +122,7 @@ def move_pair(rows, m, i, j):
 
 @jit
 def insert(rows, m, row, values):
-    """Make a row a member: ``values`` are its kernel values by slot."""
+    """Insert a row into the working set; ``values`` are its kernel values by slot."""
     if m.counts[FREE] > 0:
         m.counts[FREE] -= 1
         slot = m.free[m.counts[FREE]]
@@ -146,7 +147,7 @@ def insert(rows, m, row, values):
 
 @jit
 def remove_outsiders(rows, m, i, j):
-    """Remove members without a coefficient that lie beyond the extreme gradients."""
+    """Remove members with a dual variable of zero that are in no violating pair."""
     high, low = m.gradient[i], m.gradient[j]
     for s in range(m.counts[SIZE]):
         if m.owner[s] < 0 or m.alpha[s] != 0.0:
@@ -158,7 +159,7 @@ def remove_outsiders(rows, m, i, j):
 
 @jit
 def remove(rows, m, slot):
-    """Empty a slot and free its line."""
+    """Remove the member of a slot, and free its line."""
     rows.slot_of[m.owner[slot]] = -1
     m.owner[slot] = -1
     m.lower[slot] = m.upper[slot] = 0.0
@@ -171,7 +172,7 @@ def remove(rows, m, slot):
 
 @jit
 def process(rows, m, row, tol):
-    """Move a new member with the one that violates most with it; returns a slot without a line."""
+    """Update a new member and the member that violates most with it; return a missing slot or -1."""
     slot = rows.slot_of[row]
     i, j = find_extremes(m)
     if rows.y[row] > 0:
@@ -182,15 +183,15 @@ def process(rows, m, row, tol):
         return -1
     missing = find_missing(m, i, j)
     if missing < 0:
-        move_pair(rows, m, i, j)
+        update_pair(rows, m, i, j)
     return missing
 
 
 @jit
 def reprocess(rows, m, tol, i, j):
-    """Move the most violating pair (i, j), then remove members that are of no use.
+    """Update the most violating pair (i, j), then remove members that are in no violating pair.
 
-    Returns a slot without a line, the decrease of the objective, and the next pair.
+    Returns the slot of a missing line or -1, the decrease of the objective, and the next pair.
     """
     gain = 0.0
     if i < 0 or j < 0:
@@ -199,7 +200,7 @@ def reprocess(rows, m, tol, i, j):
         missing = find_missing(m, i, j)
         if missing >= 0:
             return missing, gain, i, j
-        gain = move_pair(rows, m, i, j)
+        gain = update_pair(rows, m, i, j)
         i, j = find_extremes(m)
         if i < 0 or j < 0:
             return -1, gain, i, j
@@ -209,7 +210,7 @@ def reprocess(rows, m, tol, i, j):
 
 @jit
 def close_gaps(rows, m):
-    """Move members from the end to empty slots, so that none is empty."""
+    """Move the last members to the empty slots, so that no slot is empty."""
     slot = 0
     while m.counts[FREE] > 0:
         last = m.counts[SIZE] - 1
@@ -224,7 +225,7 @@ def close_gaps(rows, m):
 
 @jit
 def move_member(rows, m, old, new):
-    """Give a member another slot, which is empty; its own becomes so."""
+    """Move a member to an empty slot."""
     rows.slot_of[m.owner[old]] = new
     m.owner[new], m.owner[old] = m.owner[old], -1
     m.alpha[new], m.gradient[new] = m.alpha[old], m.gradient[old]
@@ -239,29 +240,29 @@ def move_member(rows, m, old, new):
 
 @jit
 def run_examples(rows, m, chosen, at, phase, values, among, tol):
-    """Take in examples, one after another, from number ``at`` on.
+    """Insert, process and reprocess rows one after another, beginning with number ``at``.
 
     Parameters
     ----------
     rows, m
-        All rows and the members.
+        All rows, and the working set.
     chosen : ndarray of shape (b,)
-        Rows that come in.
+        Rows to insert.
     at, phase : int
-        Where to go on.
+        Number of the row in ``chosen``, and the operation, at which to continue.
     values : ndarray of shape (b, n_slots)
-        Kernel between these rows and the members by slot; changed as members come in.
+        Kernel between these rows and the members by slot; updated for members that are inserted.
     among : ndarray of shape (b, b)
         Kernel between these rows.
     tol : float
-        Violation up to which a pair does not move.
+        Violation up to which a pair is not updated.
 
     Returns
     -------
     at, phase : int
-        Where to go on when the missing line is there.
+        Where to continue when the missing line is computed.
     missing : int
-        The slot without a line; -1 at the end.
+        The slot of the missing line; -1 if all rows are processed.
     """
     while at < chosen.size:
         row = chosen[at]
@@ -289,7 +290,7 @@ def run_examples(rows, m, chosen, at, phase, values, among, tol):
 
 @jit
 def run_reprocess(rows, m, tol, max_steps):
-    """Reprocess until no pair violates; returns a missing slot, the violation left and the gain."""
+    """Reprocess until no pair violates; return a missing slot or -1, the violation and the gain."""
     total, violation = 0.0, 0.0
     i, j = find_extremes(m)
     for _ in range(max_steps):

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin.additive.anchor_model import find_inverse_root
-from widemargin.baselines.features import FeatureClassifier, FeatureMap, KernelMap, choose_centres
+from widemargin.baselines.features import FeatureMap, FeaturesMixin, KernelMap, choose_centres
 from widemargin.exact.expansion import Expansion
 from widemargin.kernels import Kernel, is_precomputed, needs_nonnegative
 from widemargin.parallel import Workers
@@ -24,7 +24,7 @@ from widemargin.validation import (
 STEP_ROWS = 256
 
 
-class LLSVC(FeatureClassifier):
+class LLSVC(FeaturesMixin):
     """Linear SVM on a low-rank approximation of the kernel matrix.
 
     LLSVM of Zhang, Lan, Wang and Moerchen (2012): landmarks are centres of clusters, and the features
@@ -35,7 +35,7 @@ class LLSVC(FeatureClassifier):
     Parameters
     ----------
     n_landmarks : int, default=300
-        Landmarks. With fewer distinct rows, all of them are.
+        Number of landmarks. If there are fewer distinct rows, all of them are landmarks.
     C : float, default=1.0
         Cost of an error; smaller values regularise more.
     kernel : str, callable or Kernel, default="rbf"
@@ -43,22 +43,23 @@ class LLSVC(FeatureClassifier):
     gamma, degree, coef0
         Parameters of the kernel, as for `KernelSVC`.
     loss : {"hinge", "squared_hinge"}, default="hinge"
-        Loss of a point on the wrong side of its margin.
+        Loss of a row on the wrong side of its margin.
     class_weight : dict, "balanced" or None, default=None
         Factor on C for each class.
     tol : float, default=0.1
-        Stop when the projected gradients of a problem differ by less.
+        A fit stops when the projected gradients of a problem differ by less than this.
     max_iter : int, default=1000
-        Passes over the data.
+        Maximum number of passes over the data.
     max_time : float or None, default=None
-        Seconds after which to stop with the model reached so far. Landmarks and features take
-        their part of it, but are computed in any case, and so is one pass.
+        Seconds after which a fit stops with its current model. They include the time for landmarks and
+        features, which are always computed; one pass is always made.
     warm_start : bool, default=False
-        Start from the last solution if the labels are the same.
+        Whether a fit starts from the last solution if the labels are the same.
     n_jobs : int or None, default=None
-        Threads; None for all cores.
-    random_state : int, RandomState or None, default=None
-        Choice of landmarks and order of the rows.
+        Number of threads; None for all cores.
+    random_state : int, RandomState or None, default=0
+        Seed of the choice of landmarks and of the order of the rows.
+        The default is 0, so that fits are repeatable; None draws a new seed for each fit.
     verbose : int, default=0
         1 for a progress line, 2 for a line every pass.
 
@@ -71,11 +72,11 @@ class LLSVC(FeatureClassifier):
     coef_ : ndarray of shape (n_functions, rank)
         ``decision = expand(X) @ coef_.T + intercept_``.
     intercept_ : ndarray of shape (n_functions,)
-        Constants. They are penalised like other coefficients.
+        Constants of the decision functions. They are regularised like the coefficients.
     kernel_ : Kernel
         The kernel, with its parameters.
     n_iter_ : int or ndarray
-        Passes for each function.
+        Number of passes for each decision function.
     stop_reason_ : str
         ``"converged"``, ``"max_iter"`` or ``"max_time"``.
     violation_ : float
@@ -112,7 +113,7 @@ class LLSVC(FeatureClassifier):
         max_time: float | None = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Any = 0,
         verbose: int = 0,
     ) -> None:
         self.n_landmarks = n_landmarks
@@ -131,10 +132,8 @@ class LLSVC(FeatureClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = needs_nonnegative(self.kernel)
-        return tags
+    def _needs_nonnegative(self) -> bool:
+        return needs_nonnegative(self.kernel)
 
     def _check_params(self) -> None:
         super()._check_params()

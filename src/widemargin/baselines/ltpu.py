@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from widemargin.baselines.features import FeatureClassifier, FeatureMap, KernelMap, choose_centres
+from widemargin.baselines.features import FeatureMap, FeaturesMixin, KernelMap, choose_centres
 from widemargin.kernels import RBF
 from widemargin.problem import Problem
 from widemargin.validation import check_integer, resolve_gamma
 
 
-class LTPUSVC(FeatureClassifier):
+class LTPUSVC(FeaturesMixin):
     """Linear SVM on Gaussian units around centres of clusters.
 
     The network of Moody and Darken (1989): the centres c are those of k-means in the space of the
@@ -18,28 +18,29 @@ class LTPUSVC(FeatureClassifier):
     Parameters
     ----------
     n_units : int, default=300
-        Units. With fewer distinct rows, each of them has one.
+        Number of units. If there are fewer distinct rows, each of them is a centre.
     C : float, default=1.0
         Cost of an error; smaller values regularise more.
     gamma : float, "scale" or "auto", default="scale"
         Width of the units, as for `KernelSVC`.
     loss : {"hinge", "squared_hinge"}, default="hinge"
-        Loss of a point on the wrong side of its margin.
+        Loss of a row on the wrong side of its margin.
     class_weight : dict, "balanced" or None, default=None
         Factor on C for each class.
     tol : float, default=0.1
-        Stop when the projected gradients of a problem differ by less.
+        A fit stops when the projected gradients of a problem differ by less than this.
     max_iter : int, default=1000
-        Passes over the data.
+        Maximum number of passes over the data.
     max_time : float or None, default=None
-        Seconds after which to stop with the model reached so far. Centres and units take their part
-        of it, but are computed in any case, and so is one pass.
+        Seconds after which a fit stops with its current model. They include the time for centres and
+        units, which are always computed; one pass is always made.
     warm_start : bool, default=False
-        Start from the last solution if the labels are the same.
+        Whether a fit starts from the last solution if the labels are the same.
     n_jobs : int or None, default=None
-        Threads; None for all cores.
-    random_state : int, RandomState or None, default=None
-        Choice of centres and order of the rows.
+        Number of threads; None for all cores.
+    random_state : int, RandomState or None, default=0
+        Seed of the choice of centres and of the order of the rows.
+        The default is 0, so that fits are repeatable; None draws a new seed for each fit.
     verbose : int, default=0
         1 for a progress line, 2 for a line every pass.
 
@@ -54,9 +55,9 @@ class LTPUSVC(FeatureClassifier):
     coef_ : ndarray of shape (n_functions, n_units)
         ``decision = expand(X) @ coef_.T + intercept_``.
     intercept_ : ndarray of shape (n_functions,)
-        Constants. They are penalised like other coefficients.
+        Constants of the decision functions. They are regularised like the coefficients.
     n_iter_ : int or ndarray
-        Passes for each function.
+        Number of passes for each decision function.
     stop_reason_ : str
         ``"converged"``, ``"max_iter"`` or ``"max_time"``.
     violation_ : float
@@ -90,7 +91,7 @@ class LTPUSVC(FeatureClassifier):
         max_time: float | None = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Any = 0,
         verbose: int = 0,
     ) -> None:
         self.n_units = n_units

@@ -1,23 +1,24 @@
-"""PWLSGD: piecewise linear encodings and stochastic descent."""
+"""PWLSGDSVC: piecewise linear encodings and stochastic descent."""
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from widemargin.additive.classifier_base import CurveClassifier, asked_classes
-from widemargin.base import UnweightedClassifier
+from widemargin.additive.classifier_base import asked_classes
+from widemargin.additive.mixins import CurvesMixin
+from widemargin.base import UnweightedMixin
 from widemargin.baselines import pwlsgd_fast as fast
 from widemargin.baselines.pwlsgd_fast import Points
 from widemargin.kernels.base import check_width
 from widemargin.parallel import open_workers
+from widemargin.parameters import Choices
 from widemargin.problem import Problem
 from widemargin.validation import (
-    check_choice,
     check_flag,
     check_integer,
     check_number,
@@ -30,43 +31,45 @@ FloatArray = NDArray[np.float64]
 DECIDE_ROWS = 256
 
 
-class PWLSGDSVC(UnweightedClassifier, CurveClassifier):
+class PWLSGDSVC(UnweightedMixin, CurvesMixin):
     """Additive classifier of piecewise linear curves, fitted by stochastic descent.
 
-    PWLSGD of Maji and Berg (2009). The range of every feature in training is cut into segments, and a
-    value is encoded by interpolation between the two knots beside it. A linear machine on these
-    encodings is a sum of piecewise linear curves. It is fitted by steps along the subgradient of one
-    row each, as Pegasos does.
+    PWLSGD of Maji and Berg (2009). The range of every feature in training is divided into segments.
+    A value is encoded by linear interpolation between its two nearest knots. A linear SVM on these
+    encodings is a sum of piecewise linear curves. It is fitted by stochastic subgradient descent,
+    as in Pegasos.
 
     Parameters
     ----------
     C : float, default=1.0
         Cost of an error; smaller values regularise more.
     n_segments : int, default=20
-        Segments of every curve.
+        Number of segments of each curve.
     regulariser : {"difference", "identity"}, default="difference"
-        What is kept small: the squared differences of neighbouring knots, which makes smooth curves
-        and comes near the intersection kernel of features divided by their range; or the squared
-        heights of the knots, for which a step costs two numbers a value instead of one for each knot.
+        What is regularised. ``"difference"``: the squared differences of neighbouring knots, which
+        gives smooth curves and approximates the intersection kernel of features divided by their
+        range. ``"identity"``: the squared heights of the knots; a step then changes two numbers for
+        each value instead of one for each knot.
     fit_intercept : bool, default=True
-        Whether there is a constant; it is regularised like the rest.
+        Whether to fit an intercept. It is regularised like the coefficients.
     alpha : float or None, default=None
         Regularisation; None for ``1 / (C n_samples)``.
     eta0 : float, default=1.0
         Steps are ``1 / (alpha (t + eta0))``; positive.
     project : bool, default=True
-        Whether coefficients longer than any optimum can be are shortened after a step.
+        Whether each step is followed by a projection onto the ball that contains the optimum.
     class_weight : dict, "balanced" or None, default=None
         Factor on C for each class; ``"balanced"`` for `fit` only.
     tol : float or None, default=None
-        Stop when a pass changes the knots by less than this share of their size; None to make all
-        passes.
+        A fit stops when a pass changes the heights of the knots by less than this share of their norm;
+        None for all passes.
     max_iter : int, default=20
-        Passes over the data.
+        Maximum number of passes over the data.
     n_jobs : int or None, default=None
-        Threads for predictions; None for all cores.
-    random_state : int, RandomState or None, default=None
-        Order of the rows.
+        Number of threads for predictions; None for all cores.
+    random_state : int, RandomState or None, default=0
+        Seed of the order of the rows.
+        The default is 0, so that fits are repeatable; None draws a new seed for each fit.
 
     Attributes
     ----------
@@ -75,13 +78,13 @@ class PWLSGDSVC(UnweightedClassifier, CurveClassifier):
     knots_ : ndarray of shape (n_features, n_segments + 1)
         Values of the knots.
     heights_ : ndarray of shape (n_functions, n_features, n_segments + 1)
-        Heights of the curves there; the first of each is zero.
+        Heights of the curves at the knots; the first height of each curve is zero.
     intercept_ : ndarray of shape (n_functions,)
         Constants.
     feature_ranges_ : ndarray of shape (2, n_features)
         Smallest and largest values in training.
     n_seen_, t_ : int
-        Rows seen by `fit` and `partial_fit`, and steps made.
+        Number of rows in all calls since `fit`, and number of steps.
     n_iter_ : int
         Passes of the last call.
     stop_reason_ : str
@@ -89,13 +92,14 @@ class PWLSGDSVC(UnweightedClassifier, CurveClassifier):
 
     Notes
     -----
-    The objective is ``alpha / 2 |w|^2`` and the mean hinge loss. With ``regulariser="identity"`` w
-    holds the heights of the knots but the first. With ``"difference"`` it holds the differences of
-    neighbouring ones times the root of ``n_segments``. Curves begin at zero, so a value at the lower
-    end of its range costs nothing; the intercept stands in for the constants. Sparse data without
-    negative values are never written out. Values beyond the range in training count as its ends.
+    The objective is ``alpha / 2 |w|^2`` plus the mean hinge loss. With ``regulariser="identity"`` w
+    holds the heights of all knots but the first. With ``"difference"`` w holds the differences of
+    neighbouring heights times the square root of ``n_segments``. Curves begin at zero, so a value
+    at the lower end of its range adds nothing; the intercept takes the place of their constants.
+    Sparse data without negative values are not made dense. Values beyond the range in training
+    count as its ends.
 
-    Weights of rows are not taken: a step with a row of weight two is not two steps.
+    There are no sample weights: one step with a row of weight two differs from two steps.
 
     References
     ----------
@@ -116,6 +120,7 @@ class PWLSGDSVC(UnweightedClassifier, CurveClassifier):
     """
 
     _model: "PiecewiseModel"
+    _choices: ClassVar[Choices] = {"regulariser": ("difference", "identity")}
 
     def __init__(
         self,
@@ -131,7 +136,7 @@ class PWLSGDSVC(UnweightedClassifier, CurveClassifier):
         tol: float | None = None,
         max_iter: int = 20,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Any = 0,
     ) -> None:
         self.C = C
         self.n_segments = n_segments
@@ -156,11 +161,6 @@ class PWLSGDSVC(UnweightedClassifier, CurveClassifier):
         """Heights of the curves at the knots."""
         return self._model.curves.transpose(2, 0, 1)
 
-    @property
-    def intercept_(self) -> FloatArray:
-        """Constants."""
-        return self._model.intercept
-
     def _check_params(self) -> None:
         super()._check_params()
         check_number("eta0", self.eta0, above=0)
@@ -170,7 +170,6 @@ class PWLSGDSVC(UnweightedClassifier, CurveClassifier):
             check_flag(name, getattr(self, name))
         check_integer("n_segments", self.n_segments, low=1)
         check_integer("max_iter", self.max_iter, low=1)
-        check_choice("regulariser", self.regulariser, ("difference", "identity"))
 
     def _warn_unless_converged(self) -> None:
         if self.stop_reason_ == "max_iter":
@@ -207,7 +206,7 @@ class PWLSGDSVC(UnweightedClassifier, CurveClassifier):
         self.n_seen_, self.n_iter_, self.stop_reason_ = n_seen, 1, "converged"
 
     def _start(self, problem: Problem) -> "PiecewiseModel":
-        """Choose the knots; all curves are zero."""
+        """Choose the knots, and return a model whose curves are zero."""
         ranges = self._measure(problem)
         n_functions, n_knots = len(asked_classes(problem)), int(self.n_segments) + 1
         return PiecewiseModel(
@@ -227,7 +226,7 @@ class PWLSGDSVC(UnweightedClassifier, CurveClassifier):
         n_seen: int,
         rng: np.random.Generator,
     ) -> tuple["PiecewiseModel", int]:
-        """One step for each row, in random order: the model, and steps made with those before."""
+        """Make one step for each row, in random order; return the model and the number of steps."""
         is_ramp = self.regulariser == "difference"
         alpha = 1.0 / (self.C * n_seen) if self.alpha is None else float(self.alpha)
         curves, intercept = model.curves.copy(), model.intercept.copy()
@@ -245,18 +244,18 @@ class PWLSGDSVC(UnweightedClassifier, CurveClassifier):
 
 @dataclass(frozen=True)
 class PiecewiseModel:
-    """Curves that are linear between knots, which are as far from each other for a feature.
+    """Sum of curves that are linear between knots; the knots of a feature have equal distances.
 
     Attributes
     ----------
     low, span : ndarray of shape (n_features,)
-        First knot of each feature, and how far the last is from it.
+        First knot of each feature, and the distance from the first knot to the last.
     curves : ndarray of shape (n_features, n_knots, n_functions)
-        Heights at the knots; zero at the first.
+        Heights of the curves at the knots; zero at the first knot.
     intercept : ndarray of shape (n_functions,)
         Constants.
     has_constant : bool
-        Whether the constants take part.
+        Whether the decision functions have constants.
     """
 
     low: FloatArray
@@ -267,18 +266,18 @@ class PiecewiseModel:
 
     @property
     def n_segments(self) -> int:
-        """Segments of each curve."""
+        """Number of segments of each curve."""
         return self.curves.shape[1] - 1
 
     def knots(self) -> FloatArray:
-        """Values of the knots, shape (n_features, n_knots)."""
+        """Return the values of the knots, shape (n_features, n_knots)."""
         return self.low[:, None] + self.span[:, None] * np.linspace(0.0, 1.0, self.n_segments + 1)
 
     def place(self, X: Any) -> Points:
-        """Rows of values with what places them between the knots."""
+        """Return the rows with the knots, as the compiled loops read them."""
         check_width(X.shape[1], len(self.low))
         if sparse.issparse(X) and self.low.min() < 0:
-            # Zero is not at the lower end of its range, so it counts like any other value.
+            # Zero is not the first knot of every feature, so zeros add to decision values too.
             X = X.toarray()
         is_sparse = sparse.issparse(X)
         return Points(
@@ -293,7 +292,7 @@ class PiecewiseModel:
         )
 
     def decide(self, X: Any, n_jobs: int | None) -> FloatArray:
-        """Decision values, shape (n, n_functions)."""
+        """Compute decision values, shape (n, n_functions)."""
         points, flat = self.place(X), self.curves.ravel()
         out = np.empty((X.shape[0], len(self.intercept)))
         with open_workers(n_jobs) as workers:
@@ -305,17 +304,17 @@ class PiecewiseModel:
         return out
 
     def contributions(self, X: Any) -> FloatArray:
-        """Share of every feature in every decision, shape (n, n_functions, n_features)."""
+        """Compute the share of each feature in each decision, (n, n_functions, n_features)."""
         dense = X.toarray() if sparse.issparse(X) else X
         return np.stack([self.curve(j, dense[:, j]).T for j in range(len(self.low))], axis=2)
 
     def curve(self, feature: int, values: FloatArray) -> FloatArray:
-        """The curves of one feature at some values, shape (n_functions, n_values)."""
+        """Compute the curves of one feature at some values, shape (n_functions, n_values)."""
         knots = self.knots()[feature]
         return np.array([np.interp(values, knots, heights) for heights in self.curves[feature].T])
 
     def squared_lengths(self, of_differences: bool) -> FloatArray:
-        """What regularisation keeps small, shape (n_functions,)."""
+        """Return ``|w|^2`` of each decision function, the regularised part of the objective."""
         heights = self.curves
         if of_differences:
             heights = np.sqrt(self.n_segments) * np.diff(heights, axis=1)

@@ -1,8 +1,7 @@
-"""Compiled loops of machines that are sums of piecewise linear curves.
+"""Compiled loops of decision functions that are sums of piecewise linear curves.
 
-Heights of the curves at the knots are kept feature after feature, knot after knot, and those of all
-classes next to each other: one visit to a value serves all classes. The height at the first knot is
-zero, so that a value there costs nothing.
+The array of heights has the order feature, knot, class: one visit to a value serves all classes. The
+height at the first knot is zero, so that a value there adds nothing.
 """
 
 from typing import Any, NamedTuple
@@ -27,13 +26,14 @@ class Points(NamedTuple):
     values : ndarray
         Values row after row, flat; of sparse data the stored ones.
     indices, indptr : ndarray
-        Features of the values, and where rows begin; not used if rows are whole.
+        Features of the values, and the position of the first value of each row; not used if
+        ``is_whole``.
     is_whole : bool
         Whether every feature of every row has a value.
     low, factor : ndarray of shape (n_features,)
-        First knot of each feature, and how many of its segments make a unit.
+        First knot of each feature, and the number of its segments in one unit.
     n_segments : int
-        Segments of each curve.
+        Number of segments of each curve.
     constant : float
         Number beside the features: one for an intercept, else zero.
     """
@@ -50,7 +50,7 @@ class Points(NamedTuple):
 
 @jit
 def find_row(points, i):
-    """Where the values of row i begin and end."""
+    """Return the positions at which the values of row i begin and end."""
     if points.is_whole:
         return i * points.low.size, (i + 1) * points.low.size
     return np.int64(points.indptr[i]), np.int64(points.indptr[i + 1])
@@ -58,7 +58,7 @@ def find_row(points, i):
 
 @jit
 def find_place(points, first, e):
-    """Feature of value e of the row that begins at ``first``, and how many segments it is along."""
+    """Return the feature of value e of the row that begins at ``first``, and its place in segments."""
     j = e - first if points.is_whole else np.int64(points.indices[e])
     position = (np.float64(points.values[e]) - points.low[j]) * points.factor[j]
     return j, min(max(position, 0.0), np.float64(points.n_segments))
@@ -66,7 +66,7 @@ def find_place(points, first, e):
 
 @jit
 def read_row(points, i, curves, intercepts, values):
-    """Values of the curves of all classes at row i, added up."""
+    """Compute the sum of the curves of each class at row i."""
     n_classes = values.size
     for k in range(n_classes):
         values[k] = points.constant * intercepts[k]
@@ -84,7 +84,7 @@ def read_row(points, i, curves, intercepts, values):
 
 @jit
 def square_row(points, i, is_ramp):
-    """Squared length of the encoding of row i."""
+    """Return the squared norm of the encoding of row i."""
     total = points.constant
     first, last = find_row(points, i)
     for e in range(first, last):
@@ -102,7 +102,7 @@ def square_row(points, i, is_ramp):
 
 @jit
 def add_hats(curves, at, n_classes, segment, share, moved, n_moved, deltas):
-    """Raise the two knots beside a value; the first of all knots stays."""
+    """Add to the heights of the two knots next to a value; the first knot keeps its height of zero."""
     here = U(at + segment * n_classes)
     after = here + U(n_classes)
     for m in range(n_moved):
@@ -114,7 +114,7 @@ def add_hats(curves, at, n_classes, segment, share, moved, n_moved, deltas):
 
 @jit
 def add_ramps(curves, at, n_classes, n_segments, position, moved, n_moved, deltas):
-    """Raise all knots by a line up to the value and a constant after it, of height one at most."""
+    """Add to the heights of all knots a line up to the value, and a constant beyond it."""
     for knot in range(1, n_segments + 1):
         height = min(np.float64(knot), position) / n_segments
         here = U(at + knot * n_classes)
@@ -125,7 +125,7 @@ def add_ramps(curves, at, n_classes, n_segments, position, moved, n_moved, delta
 
 @jit
 def add_row(points, i, is_ramp, moved, n_moved, deltas, curves, intercepts):
-    """Add ``deltas[k]`` times the encoding of row i to every class k that moved."""
+    """Add ``deltas[k]`` times the encoding of row i to every class k with a change."""
     n_classes, n_segments = deltas.size, points.n_segments
     for m in range(n_moved):
         intercepts[moved[m]] += points.constant * deltas[moved[m]]
@@ -147,7 +147,7 @@ def pegasos_steps(
     points, order, labels, positives, weights, step_count, penalty, delay, radius, is_ramp, squares,
     scales, curves, intercepts,
 ):  # fmt: skip
-    """Steps ``1 / (penalty (t + delay))`` along the subgradient of the hinge loss of one row each.
+    """Make a step of ``1 / (penalty (t + delay))`` along the subgradient of each row's hinge loss.
 
     ``squares`` holds the squared lengths of the coefficients of every class, which are shortened to
     ``radius`` after a step. Curves and intercepts are kept divided by ``scales``, so that shortening
@@ -191,7 +191,7 @@ def pegasos_steps(
 
 @jit
 def decide_rows(points, first, last, curves, intercepts, out):
-    """Values of all decision functions at some rows."""
+    """Compute all decision functions at some rows."""
     values = np.empty(out.shape[1])
     for i in range(first, last):
         read_row(points, i, curves, intercepts, values)

@@ -36,7 +36,7 @@ class RSVC(BasisClassifier):
     Parameters
     ----------
     n_basis : int or float, default=0.1
-        Basis vectors: a number, or a share of the distinct training rows.
+        Number of basis vectors, or their share of the distinct training rows.
     C : float, default=1.0
         Cost of a squared error; smaller values regularise more.
     kernel : str, callable or Kernel, default="rbf"
@@ -46,12 +46,15 @@ class RSVC(BasisClassifier):
     class_weight : dict, "balanced" or None, default=None
         Factor on C for each class.
     memory : int or str, default="auto"
-        Bound on kernel values held, in bytes or text such as ``"2 GB"``. Training holds those between
-        the rows and the basis, of 8 bytes each, and refuses to begin if they do not fit.
+        Limit of memory for kernel values, in bytes or as text such as ``"2 GB"``. Training holds the
+        kernel values between all rows and the basis, with 8 bytes each; a fit is refused if they do
+        not fit.
     n_jobs : int or None, default=None
-        Threads; None for all cores.
-    random_state : int, RandomState or None, default=None
-        Draw of the basis. Repeated rows count once, so that weights and repetitions are the same.
+        Number of threads; None for all cores.
+    random_state : int, RandomState or None, default=0
+        Seed of the draw of the basis. Repeated rows count once in the draw, so that a weight of two is
+        the same as a row given twice.
+        The default is 0, so that fits are repeatable; None draws a new seed for each fit.
 
     Attributes
     ----------
@@ -108,7 +111,7 @@ class RSVC(BasisClassifier):
         class_weight: dict[Any, float] | str | None = None,
         memory: int | str = "auto",
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Any = 0,
     ) -> None:
         self.n_basis = n_basis
         self.C = C

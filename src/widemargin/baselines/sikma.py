@@ -1,4 +1,4 @@
-"""SIKMA: online descent with the histogram intersection kernel."""
+"""SIKMASVC: stochastic descent with the histogram intersection kernel."""
 
 from typing import Any
 
@@ -8,34 +8,35 @@ from scipy import sparse
 
 from widemargin.additive.classifier_base import asked_classes
 from widemargin.additive.curves import BinModel
-from widemargin.additive.online_base import OnlineClassifier
+from widemargin.additive.mixins import CurvesMixin, StochasticMixin
 from widemargin.additive.quantiser import MAX_COUNT, fit_quantiser
 from widemargin.additive.representations import BinRepresentation, constants
 from widemargin.additive.sgd import start_stochastic, stochastic_coefs, stochastic_pass
-from widemargin.base import UnweightedClassifier
+from widemargin.base import UnweightedMixin
 from widemargin.kernels import is_small
 from widemargin.problem import Problem
 from widemargin.validation import check_flag, check_integer, draw_seed
 
 
-class SIKMASVC(UnweightedClassifier, OnlineClassifier):
-    """Online classifier with the histogram intersection kernel, on tables.
+class SIKMASVC(UnweightedMixin, StochasticMixin, CurvesMixin):  # type: ignore[misc]
+    """Online classifier with the histogram intersection kernel.
 
-    SIKMA of Wang, Hoiem and Forsyth (2009). It descends in the space of the kernel, row by row: all
-    that was learned shrinks a little, and a row inside its margin is added with its kernel. The sum of
-    all kernels is a sum of curves, one for each feature, of which the values at some levels are kept.
-    Reading a value costs one look-up, adding it as many numbers as there are levels, however many rows
-    have been added. The loop is that of `AdditiveSVC` with ``solver="sgd"``.
+    SIKMA of Wang, Hoiem and Forsyth (2009): stochastic descent in the space of the kernel. Each
+    step multiplies the decision function by a factor below one, and adds the kernel at the row if
+    the row is inside its margin. The decision function is a sum of curves, one for each feature,
+    which are kept as their values at some levels. A decision value costs one look-up for each
+    feature value. An update costs as many numbers as there are levels, whatever the number of
+    earlier updates. The loop is that of `AdditiveSVC` with ``solver="sgd"``.
 
     Parameters
     ----------
     C : float, default=1.0
         Cost of an error; smaller values regularise more.
     n_bins : int, default=50
-        Levels of each feature, from zero or its smallest value, if that is negative, to its largest.
-        Whole numbers up to 4095 that are not negative get one each whatever this says.
+        Number of levels of each feature, from zero, or its smallest value if that is negative, to its
+        largest. Whole numbers from 0 to 4095 have a level each, whatever ``n_bins``.
     fit_intercept : bool, default=False
-        Whether there is a constant; it is regularised like the rest.
+        Whether to fit an intercept. It is regularised like the coefficients.
     alpha : float or None, default=None
         Regularisation; None for ``1 / (C n_samples)``.
     eta0 : float, default=1.0
@@ -43,11 +44,12 @@ class SIKMASVC(UnweightedClassifier, OnlineClassifier):
     class_weight : dict, "balanced" or None, default=None
         Factor on C for each class; ``"balanced"`` for `fit` only.
     max_iter : int, default=2
-        Passes over the data.
+        Number of passes over the data.
     n_jobs : int or None, default=None
-        Threads for predictions; None for all cores.
-    random_state : int, RandomState or None, default=None
-        Order of the rows.
+        Number of threads for predictions; None for all cores.
+    random_state : int, RandomState or None, default=0
+        Seed of the order of the rows.
+        The default is 0, so that fits are repeatable; None draws a new seed for each fit.
 
     Attributes
     ----------
@@ -58,19 +60,19 @@ class SIKMASVC(UnweightedClassifier, OnlineClassifier):
     intercept_ : ndarray of shape (n_functions,)
         Constants.
     quantiser_ : Quantiser
-        Turns values into levels; its ``grid``, ``low`` and ``span`` say where these are.
+        Object that maps values to levels; ``grid``, ``low`` and ``span`` determine them.
     feature_ranges_ : ndarray of shape (2, n_features)
         Smallest and largest values in training.
     n_seen_, t_ : int
-        Rows seen by `fit` and `partial_fit`, and steps made.
+        Number of rows in all calls since `fit`, and number of steps.
     n_iter_ : int
         Passes of the last call.
     stop_reason_ : str
-        ``"max_iter"``: all passes are made, and that is all there is.
+        ``"max_iter"`` always: a fit makes all its passes.
 
     Notes
     -----
-    Weights of rows are not taken: a step with a row of weight two is not two steps.
+    There are no sample weights: one step with a row of weight two differs from two steps.
 
     References
     ----------
@@ -105,7 +107,7 @@ class SIKMASVC(UnweightedClassifier, OnlineClassifier):
         class_weight: dict[Any, float] | str | None = None,
         max_iter: int = 2,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Any = 0,
     ) -> None:
         self.C = C
         self.n_bins = n_bins
@@ -122,11 +124,6 @@ class SIKMASVC(UnweightedClassifier, OnlineClassifier):
         """Value of every decision curve at every level."""
         return self._model.full_curves()
 
-    @property
-    def intercept_(self) -> NDArray[np.float64]:
-        """Constants."""
-        return self._model.intercept
-
     def _check_params(self) -> None:
         super()._check_params()
         check_flag("fit_intercept", self.fit_intercept)
@@ -136,7 +133,7 @@ class SIKMASVC(UnweightedClassifier, OnlineClassifier):
             raise ValueError(f"n_bins: at most {2**16} levels have codes, got {self.n_bins}")
 
     def _warn_unless_converged(self) -> None:
-        """Say nothing: a number of passes is what was asked for."""
+        """Give no warning: the fit makes the number of passes that was asked for."""
 
     def _prepare(self, problem: Problem) -> None:
         ranges = self._measure(problem)
@@ -147,10 +144,10 @@ class SIKMASVC(UnweightedClassifier, OnlineClassifier):
     def _represent(self, problem: Problem) -> BinRepresentation:
         X = problem.X
         if sparse.issparse(X) and self.quantiser_.zero_code != 0:
-            # Zero is a level like any other, so every value has a code.
+            # Zero is not the first level, so its share is not zero and every value needs a code.
             X = X.toarray()
         codes = self.quantiser_.encode(X)
-        # Later rows may have larger codes than these.
+        # Rows of later pieces may have larger codes.
         offsets = np.arange(codes.n_features + 1) * self.quantiser_.n_bins
         extra = constants(len(codes), self.fit_intercept)
         dtype = np.float64 if is_small(*problem.X.shape) else np.float32

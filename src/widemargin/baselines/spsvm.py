@@ -35,15 +35,15 @@ HELD_ROWS = 8192
 class SpSVC(BasisClassifier):
     """Sparse kernel SVM whose basis vectors are the best of a few random rows each.
 
-    SpSVM-2 of Keerthi, Chapelle and DeCoste (2006), with the objective of `ProjectedSVC`:
-    ``w' K w + C sum max(0, error)^2``. For every new basis vector some rows are drawn. Each is scored
-    by the lowest objective that its own coefficient reaches while all others stay. The best joins the
-    basis, and all coefficients are found anew by Newton's method.
+    SpSVM-2 of Keerthi, Chapelle and DeCoste (2006), with the objective of `ProjectedSVC`: ``w' K w
+    + C sum max(0, error)^2``. For every new basis vector some random rows are candidates. The score
+    of a candidate is the lowest objective that its coefficient reaches while all others are fixed.
+    The best candidate joins the basis, and Newton's method computes all coefficients anew.
 
     Parameters
     ----------
     n_basis : int, default=50
-        Basis vectors of each binary problem; fewer are used if no more are independent.
+        Number of basis vectors of each binary problem; there are fewer if no more are independent.
     C : float, default=1.0
         Cost of a squared error; smaller values regularise more.
     kernel : str, callable or Kernel, default="rbf"
@@ -51,18 +51,20 @@ class SpSVC(BasisClassifier):
     gamma, degree, coef0
         Parameters of the kernel, as for `KernelSVC`.
     n_candidates : int, default=59
-        Rows drawn for every choice. Of 59 one is among the best 5 % with a probability of 95 %.
+        Number of candidates for each basis vector. Among 59 random rows there is one of the best 5 %
+        with a probability of 95 %.
     class_weight : dict, "balanced" or None, default=None
         Factor on C for each class.
     memory : int or str, default="auto"
-        Bytes, or text such as ``"2 GB"``, for kernel values that are kept from one choice to the
-        next: if those between all rows fit, of up to 8,192, none is computed twice. Held besides, in
-        training, are those of the candidates and of the basis, of 4 and 8 bytes for each row; in
-        predictions it is the bound on all.
+        Limit of memory for kernel values that are kept between two choices, in bytes or as text
+        such as ``"2 GB"``. If the kernel matrix of up to 8,192 rows fits, no value is computed
+        twice. Training holds the kernel values of the candidates and of the basis besides, with 4
+        and 8 bytes for each row. In predictions the limit holds for all kernel values.
     n_jobs : int or None, default=None
-        Threads; None for all cores.
-    random_state : int, RandomState or None, default=None
-        Draw of candidates.
+        Number of threads; None for all cores.
+    random_state : int, RandomState or None, default=0
+        Seed of the draw of candidates.
+        The default is 0, so that fits are repeatable; None draws a new seed for each fit.
 
     Attributes
     ----------
@@ -120,7 +122,7 @@ class SpSVC(BasisClassifier):
         class_weight: dict[Any, float] | str | None = None,
         memory: int | str = "auto",
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Any = 0,
     ) -> None:
         self.n_basis = n_basis
         self.C = C

@@ -19,18 +19,20 @@ from widemargin.validation import draw_seed, validate_problem, validate_queries
 class SubsampleSVC(ClassifierMixin, BaseEstimator):
     """Kernel SVM trained by LIBSVM on a random sample of the training rows.
 
-    The part is stratified: every class has its share of the rows, and at least one. Weights of rows
-    are not taken: a row that is drawn or not cannot stand for several.
+    The sample is stratified: every class has its share of the sample, and at least one row. There
+    are no sample weights, because a row is in the sample once or not at all.
 
     Parameters
     ----------
     n_rows : int or float, default=0.1
-        Rows to train on: a number, or a share of all rows. All are used if there are no more.
+        Number of rows of the sample, or its share of all rows. The sample has all rows if there are
+        fewer.
     C, kernel, gamma, degree, coef0, class_weight, tol, cache_size, max_iter
-        As for :class:`sklearn.svm.SVC`, which sees the part only: ``gamma="scale"`` and
-        ``class_weight="balanced"`` are found from it. ``"precomputed"`` kernels are not taken.
-    random_state : int, RandomState or None, default=None
-        Draw of the rows.
+        As for :class:`sklearn.svm.SVC`. ``gamma="scale"`` and ``class_weight="balanced"`` are computed
+        from the sample. ``"precomputed"`` kernels are refused.
+    random_state : int, RandomState or None, default=0
+        Seed of the draw of the rows.
+        The default is 0, so that fits are repeatable; None draws a new seed for each fit.
 
     Attributes
     ----------
@@ -41,7 +43,7 @@ class SubsampleSVC(ClassifierMixin, BaseEstimator):
     svc_ : SVC
         The classifier that was fitted to these rows.
     n_iter_ : ndarray of shape (n_problems,)
-        Its iterations.
+        Number of iterations for each binary problem.
 
     References
     ----------
@@ -71,7 +73,7 @@ class SubsampleSVC(ClassifierMixin, BaseEstimator):
         tol: float = 1e-3,
         cache_size: float = 200.0,
         max_iter: int = -1,
-        random_state: Any = None,
+        random_state: Any = 0,
     ) -> None:
         self.n_rows = n_rows
         self.C = C

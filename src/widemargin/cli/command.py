@@ -16,22 +16,6 @@ from widemargin.files.atomic_output import check_output, replace_file
 from widemargin.files.csv_text import DELIMITERS
 from widemargin.files.data_files import FORMATS, Table, read_table
 
-#: Parameters of the estimator that the command line offers, with their type.
-_NUMBERS: dict[str, type] = {
-    "C": float, "degree": int, "coef0": float, "tol": float, "max_iter": int, "max_time": float,
-    "n_jobs": int, "random_state": int,
-}  # fmt: skip
-_DC_NUMBERS = ("n_clusters", "n_levels", "stop_level", "sample_size")
-_ADDITIVE_NUMBERS: dict[str, type] = {
-    "p": float, "rank": int, "n_bins": int, "n_anchors": int, "clip_quantile": float,
-}  # fmt: skip
-_ESTIMATORS = (
-    "KernelSVC", "DCSVC", "AdditiveSVC", "IntersectionSVC", "PowerMeanSVC", "LRSVC", "ProjectedSVC",
-)  # fmt: skip
-#: Options that are no parameters of estimators.
-_OTHERS = {
-    "file", "output", "label", "format", "delimiter", "libsvm", "estimator", "quiet", "run",
-}  # fmt: skip
 _FILE_HELP = (
     "FILE is CSV (.csv, .tsv), arrays (.npz) or else svmlight/LIBSVM text; text may be compressed "
     "(.gz, .bz2). FILE may be - for standard input, which is svmlight text if it has index:value "
@@ -41,7 +25,8 @@ _FILE_HELP = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit status."""
-    args = _make_parser().parse_args(argv)
+    argv = sys.argv[1:] if argv is None else argv
+    args = _make_parser(trains="train" in argv).parse_args(argv)
     warnings.showwarning = _show_warning
     try:
         return int(args.run(args) or 0)
@@ -58,14 +43,15 @@ def _show_warning(message: Any, category: type[Warning], *_: Any, **__: Any) -> 
     print(f"widemargin: {category.__name__}: {message}", file=sys.stderr)
 
 
-def _make_parser() -> argparse.ArgumentParser:
+def _make_parser(*, trains: bool) -> argparse.ArgumentParser:
+    """Return the parser; options of estimators, whose import takes time, only if it ``trains``."""
     parser = argparse.ArgumentParser(
         prog="widemargin", description="Large-scale kernel support vector machines."
     )
     parser.add_argument("--version", action="version", version=f"widemargin {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_demo(commands)
-    _add_train(commands)
+    _add_train(commands, with_parameters=trains)
     _add_predict(commands)
     _add_info(commands)
     _add_export(commands)
@@ -87,7 +73,7 @@ def _add_demo(commands: Any) -> None:
     demo.set_defaults(run=_run_demo)
 
 
-def _add_train(commands: Any) -> None:
+def _add_train(commands: Any, *, with_parameters: bool) -> None:
     train = commands.add_parser(
         "train", help="fit a classifier to a file", description=
         f"Fit a classifier to FILE and write a model file. {_FILE_HELP}",
@@ -99,48 +85,13 @@ def _add_train(commands: Any) -> None:
     train.add_argument(
         "--libsvm", action="store_true", help="write LIBSVM's text format instead of our own"
     )
-    train.add_argument("--kernel", default=None, help="default: that of the estimator")
-    train.add_argument("--gamma", type=_gamma, default=None, help="number, scale or auto")
-    train.add_argument(
-        "--multi-class", "--multi_class", choices=("ovo", "ovr", "crammer_singer"), default=None
-    )
-    train.add_argument("--class-weight", "--class_weight", choices=("balanced",), default=None)
-    train.add_argument("--memory", default=None, help="for example '2 GB'; default: auto")
-    train.add_argument(
-        "--fit-intercept", "--fit_intercept", action=argparse.BooleanOptionalAction, default=None
-    )
-    train.add_argument("--estimator", choices=_ESTIMATORS, default="KernelSVC")
-    for name, kind in _NUMBERS.items():
-        train.add_argument(*_flags(name), type=kind, default=None)
-    divide = train.add_argument_group("divide and conquer (--estimator DCSVC)")
-    for name in _DC_NUMBERS:
-        divide.add_argument(*_flags(name), type=int, default=None)
-    divide.add_argument("--combine", choices=("early", "naive", "bcm"), default=None)
-    divide.add_argument("--adaptive", action=argparse.BooleanOptionalAction, default=None)
-    sparse = train.add_argument_group("sparse models (--estimator ProjectedSVC)")
-    sparse.add_argument(
-        *_flags("n_basis"), type=_size, default=None, help="number, share, '4 kB' or auto"
-    )
-    sparse.add_argument("--candidates", type=_size, default=None, help="number, share or all")
-    sparse.add_argument("--move", action=argparse.BooleanOptionalAction, default=None)
-    sparse.add_argument(
-        *_flags("shared_basis"), action=argparse.BooleanOptionalAction, default=None
-    )
-    train.add_argument("--refine", action=argparse.BooleanOptionalAction, default=None)
-    additive = train.add_argument_group("additive kernels and regression (the other estimators)")
-    for name, kind in _ADDITIVE_NUMBERS.items():
-        additive.add_argument(*_flags(name), type=kind, default=None)
-    additive.add_argument("--loss", choices=("hinge", "squared_hinge"), default=None)
-    additive.add_argument("--scaling", choices=("max",), default=None)
-    additive.add_argument("--solver", default=None)
-    additive.add_argument("--lut", action=argparse.BooleanOptionalAction, default=None)
     train.add_argument("--quiet", "-q", action="store_true", help="no progress, no summary")
+    if with_parameters:
+        from widemargin.cli.train_options import ESTIMATORS, add_parameters
+
+        train.add_argument("--estimator", choices=ESTIMATORS, default="KernelSVC")
+        add_parameters(train.add_argument_group("parameters of the estimator"))
     train.set_defaults(run=_run_train)
-
-
-def _flags(name: str) -> list[str]:
-    """Return the names of an option: with hyphens, and with the underscores of the parameter."""
-    return list(dict.fromkeys([f"--{name.replace('_', '-')}", f"--{name}"]))
 
 
 def _add_predict(commands: Any) -> None:
@@ -213,16 +164,6 @@ def _gamma(text: str) -> float | str:
     return text if text in ("scale", "auto") else float(text)
 
 
-def _size(text: str) -> int | float | str:
-    """Return an integer, a share of the rows, or an amount of memory as text."""
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
-
-
 def _run_demo(args: argparse.Namespace) -> None:
     from widemargin.demo import run_demo
 
@@ -231,27 +172,19 @@ def _run_demo(args: argparse.Namespace) -> None:
 
 def _run_train(args: argparse.Namespace) -> None:
     import widemargin
+    from widemargin.cli.train_options import take_parameters
     from widemargin.files.libsvm_models import check_libsvm
+    from widemargin.parameters import check_choices
 
-    estimator = getattr(widemargin, args.estimator)
     check_output(args.output)
-    names = set(estimator().get_params(deep=False))
-    given = {k: v for k, v in vars(args).items() if k not in _OTHERS and v is not None}
-    foreign = sorted(set(given) - names)
-    if foreign:
-        owners = [
-            name for name in _ESTIMATORS if foreign[0] in getattr(widemargin, name)().get_params()
-        ]
-        raise ValueError(
-            f"--{foreign[0].replace('_', '-')}: {args.estimator} has no such parameter; leave it out, "
-            f"or add --estimator {' or '.join(owners)}"
-        )
+    given = take_parameters(args, args.estimator)
     if args.libsvm and args.estimator != "KernelSVC":
         raise ValueError("--libsvm: only a KernelSVC can be written as a model of LIBSVM")
+    model = getattr(widemargin, args.estimator)(**given, verbose=0 if args.quiet else 1)
+    check_choices(model)
     table = _read_file(args)
     if table.y is None:
         raise ValueError(f"{args.file}: the file has no labels to learn from")
-    model = estimator(**given, verbose=0 if args.quiet else 1)
     if args.libsvm:
         classes = np.unique(table.y)
         check_libsvm(model.kernel, model.multi_class == "ovo" or len(classes) == 2, classes)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,10 @@ from widemargin.exact.classifier_base import (
     collect_support,
 )
 from widemargin.kernels import Kernel
+from widemargin.parameters import Choices
 from widemargin.problem import Problem, Subproblem
 from widemargin.progress import show_levels
-from widemargin.validation import check_choice, check_integer, check_number, draw_seed
+from widemargin.validation import check_integer, check_number, draw_seed
 
 
 class DCSVC(ExactKernelClassifier):
@@ -94,6 +95,7 @@ class DCSVC(ExactKernelClassifier):
         ample, the result does not depend on ``n_jobs``; otherwise the last digits may.
     random_state : int, RandomState or None, default=0
         Seed of the sampling of points.
+        The default is 0, so that fits are repeatable; None draws a new seed for each fit.
     verbose : int, default=0
         1 prints a progress line, 2 prints a line after every cluster.
     callback : callable or None, default=None
@@ -135,6 +137,11 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
 
     # The base's variables, and those of the levels: clusters, concatenated solutions, queued jobs.
     _bytes_per_row = 300
+
+    _choices: ClassVar[Choices] = {
+        "combine": ("early", "naive", "bcm"),
+        "partition": ("merged", "kmeans"),
+    }
 
     def __init__(
         self,
@@ -252,8 +259,6 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         check_integer("n_levels", self.n_levels, low=1)
         check_integer("stop_level", self.stop_level, low=0)
         check_integer("sample_size", self.sample_size, low=1)
-        check_choice("partition", self.partition, ("merged", "kmeans"))
-        check_choice("combine", self.combine, ("early", "naive", "bcm"))
         if self.background != "auto":
             check_integer("background", self.background, low=0)
         check_number("overlap", self.overlap)

@@ -4,7 +4,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,9 @@ from widemargin.deadline import start_deadline
 from widemargin.exact.active_set import solve_small
 from widemargin.exact.dual_problem import DualProblem, classification_dual
 from widemargin.exact.expansion import Expansion, score_classes, vote
-from widemargin.exact.float64_finish import ExactMatrix
+from widemargin.exact.float64_finish import ExactMatrix, finish_exactly
 from widemargin.exact.solution import Solution
-from widemargin.exact.solve import exact_matrix, finish_exactly
+from widemargin.exact.solve import exact_matrix
 from widemargin.kernels import (
     Index,
     Kernel,
@@ -31,6 +31,7 @@ from widemargin.kernels import (
 )
 from widemargin.memory import parse_bytes
 from widemargin.parallel import single_blas
+from widemargin.parameters import Choices, check_choices
 from widemargin.problem import (
     Problem,
     Subproblem,
@@ -41,7 +42,6 @@ from widemargin.problem import (
 from widemargin.transaction import all_or_nothing
 from widemargin.validation import (
     check_callback,
-    check_choice,
     check_integer,
     check_kernel_range,
     check_nonnegative,
@@ -78,6 +78,7 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
     verbose: int
     callback: Callable[[Any], object] | None
 
+    _choices: ClassVar[Choices] = {"multi_class": ("ovo", "ovr")}
     #: Bytes of the variables that a solver holds for every row: coefficients, gradient, bounds, order.
     _bytes_per_row = 100
 
@@ -163,11 +164,11 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
         """Solve the binary problems until the deadline; `_keep` takes what is returned."""
 
     def _check_params(self) -> None:
+        check_choices(self)
         check_number("C", self.C, above=0)
         check_number("tol", self.tol, above=0)
         check_number("max_time", self.max_time, above=0, optional=True)
         check_integer("max_iter", self.max_iter, low=-1)
-        check_choice("multi_class", self.multi_class, ("ovo", "ovr"))
         check_verbose(self.verbose)
         check_callback(self.callback)
 

@@ -20,8 +20,19 @@ from widemargin.exact.interior_point import minimise_interior
 from widemargin.exact.pair_moves_fast import optimise_small
 from widemargin.exact.solution import Solution, judge, suit_intercept
 from widemargin.kernels import Index, Kernel, Linear, Precomputed
+from widemargin.parallel import single_blas
 
-#: Rows whose kernel values are computed at a time.
+#: Kernel values of float32 count as precise enough if the violation that they may cause is less than
+#: this share of the tolerance, and what they may change of the objective less than this share of it.
+VIOLATION_SHARE, OBJECTIVE_SHARE = 0.1, 1e-6
+#: Most float64 kernel values of a solution's check, and most if there is a time limit. They take about
+#: 15 ns each; the fit of a problem that needs so many has taken several times as long.
+MAX_VALUES, MAX_VALUES_IN_TIME = 40_000_000, 5_000_000
+#: Rows whose condition is met by less than this, or by less than so many times the estimated error,
+#: are checked in float64 beside the support vectors.
+CHECKED_MARGIN, CHECKED_ERRORS = 0.05, 20.0
+
+#: Rows whose products are computed at a time.
 BLOCK_ROWS = 1024
 #: Variables within this distance of the margin, or half of the violation, are optimised together.
 NEAR_MARGIN, NEAR_SHARE = 0.3, 0.5
@@ -56,6 +67,10 @@ class ExactMatrix:
         """Whether products with a vector cost no more than a pass over the data."""
         return isinstance(self.kernel, Linear)
 
+    def cut(self, rows: Index) -> "ExactMatrix":
+        """Return the matrix of some of the rows."""
+        return ExactMatrix(self.kernel, self.X, self.index[rows])
+
     def block(self, rows: Index, cols: Index) -> FloatArray:
         """``K[rows, cols]``."""
         rows, cols = self.index[rows], self.index[cols]
@@ -63,16 +78,109 @@ class ExactMatrix:
             return np.asarray(self.X[np.ix_(rows, cols)], np.float64)
         return self.kernel.exact(self.X[rows], self.X[cols])
 
-    def add_products(self, cols: Index, coef: FloatArray, out: FloatArray) -> None:
-        """Add ``K[:, cols] @ coef`` to ``out``, block by block."""
-        if self.has_cheap_products:
-            weights = self.X[self.index[cols]].astype(np.float64).T @ coef
-        for start in range(0, len(out), BLOCK_ROWS):
-            rows = np.arange(start, min(start + BLOCK_ROWS, len(out)))
-            if self.has_cheap_products:
-                out[rows] += self.X[self.index[rows]].astype(np.float64) @ weights
+    def add_products(
+        self, cols: Index, coef: FloatArray, out: FloatArray, rows: Index | None = None
+    ) -> None:
+        """Add ``K[rows, cols] @ coef`` to ``out``, block by block; by default for all rows."""
+        rows = self.index if rows is None else self.index[rows]
+        cols = self.index[cols]
+        for start in range(0, len(rows), BLOCK_ROWS):
+            some = slice(start, start + BLOCK_ROWS)
+            if isinstance(self.kernel, Precomputed):
+                out[some] += np.asarray(self.X[np.ix_(rows[some], cols)], np.float64) @ coef
             else:
-                out[rows] += self.block(rows, cols) @ coef
+                out[some] += self.kernel.exact_product(self.X[rows[some]], self.X[cols], coef)
+
+
+def finish_exactly(
+    K: ExactMatrix, kernel_scale: float, problem: DualProblem, found: Solution, budget: Budget
+) -> Solution:
+    """Check a solution found with float32 kernel values, and improve it where these are not enough.
+
+    Where they may be too coarse, objective, duality gap and violation are computed from float64 kernel
+    values, and the solution is improved until it is optimal by these. Rows that are no support vectors
+    and meet their condition by a wide margin have no part in any of these figures, so they are left
+    out. If a problem has too many support vectors for that, ``violation_error`` says how far float32
+    may be off.
+
+    Parameters
+    ----------
+    K : ExactMatrix
+        The kernel matrix.
+    kernel_scale : float
+        Largest value of its diagonal.
+    problem, found, budget
+        The problem, its solution, and the budget of the fit.
+    """
+    error = estimate_float32_error(found.coef, kernel_scale)
+    norm = float(np.linalg.norm(found.coef))
+    is_precise = (
+        error < VIOLATION_SHARE * budget.tol
+        and error * norm < 2.0 * OBJECTIVE_SHARE * abs(found.objective)
+        and found.stop_reason != StopReason.STALLED
+    )
+    rows = np.arange(len(K)) if K.has_cheap_products else _find_checked(problem, found, error)
+    if is_precise or not _is_affordable(K, len(rows), int(np.count_nonzero(found.coef)), budget):
+        return replace(found, violation_error=error)
+    with single_blas:
+        while True:
+            part, dual = _cut_solution(found, rows), problem.cut(rows)
+            if found.stop_reason.is_limit:
+                part = judge_in_float64(K.cut(rows), dual, part)
+            else:
+                part = finish_in_float64(K.cut(rows), dual, part, budget)
+            found = _join_solution(K, problem, found, rows, part)
+            violators = _find_violators(problem, found, rows)
+            if len(violators) == 0 or found.stop_reason.is_limit:
+                return found
+            rows = np.union1d(rows, violators)
+
+
+def _is_affordable(K: ExactMatrix, n_rows: int, n_support: int, budget: Budget) -> bool:
+    """Return whether time and memory allow float64 kernel values of some rows with all vectors."""
+    if K.has_cheap_products:
+        return True
+    most = MAX_VALUES if budget.deadline is None else MAX_VALUES_IN_TIME
+    # Sparse rows are made dense.
+    dense_bytes = 0 if isinstance(K.kernel, Precomputed) else 16 * n_support * K.X.shape[1]
+    return n_rows * n_support <= most and dense_bytes <= budget.cache_bytes
+
+
+def _find_checked(problem: DualProblem, found: Solution, error: float) -> Index:
+    """Support vectors, and rows whose condition float32 kernel values do not settle."""
+    rise, fall = problem.slopes(found.gradient + found.intercept, found.coef)
+    margin = max(CHECKED_MARGIN, CHECKED_ERRORS * error, found.violation)
+    return np.flatnonzero((found.coef != 0) | (np.minimum(rise, -fall) < margin))
+
+
+def _cut_solution(found: Solution, rows: Index) -> Solution:
+    return replace(found, coef=found.coef[rows], gradient=found.gradient[rows])
+
+
+def _join_solution(
+    K: ExactMatrix, problem: DualProblem, found: Solution, rows: Index, part: Solution
+) -> Solution:
+    """Return the solution of some rows as that of all, with the gradient of the others renewed."""
+    change = np.zeros(len(problem))
+    change[rows] = part.coef - found.coef[rows]
+    changed, others = np.flatnonzero(change), np.ones(len(problem), bool)
+    others[rows] = False
+    gradient = np.zeros(len(problem))
+    if others.any() and len(changed):
+        left = np.zeros(np.count_nonzero(others))
+        K.add_products(changed, change[changed], left, rows=np.flatnonzero(others))
+        gradient[others] = left
+    gradient += found.gradient
+    gradient[rows] = part.gradient
+    return replace(part, coef=found.coef + change, gradient=gradient)
+
+
+def _find_violators(problem: DualProblem, found: Solution, rows: Index) -> Index:
+    """Rows beside the checked ones that violate their condition."""
+    rise, fall = problem.slopes(found.gradient + found.intercept, found.coef)
+    slack = np.minimum(rise, -fall)
+    slack[rows] = np.inf
+    return np.flatnonzero(slack < 0)
 
 
 def judge_in_float64(K: ExactMatrix, problem: DualProblem, found: Solution) -> Solution:

@@ -65,7 +65,8 @@ class KernelSVC(ExactKernelClassifier):
     n_jobs : int or None, default=None
         Threads; None or -1 for all cores.
     random_state : int, RandomState or None, default=0
-        Seeds the order in which points are sampled. It changes the route, not the answer.
+        Seed of the order in which rows are sampled. It changes the iterations, not the solution.
+        The default is 0, so that fits are repeatable; None draws a new seed for each fit.
     verbose : int, default=0
         1 for a progress line, 2 for a line every round.
     callback : callable or None, default=None

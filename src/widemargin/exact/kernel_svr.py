@@ -42,7 +42,8 @@ class KernelSVR(RegressorMixin, KernelMachine):
     n_jobs : int or None, default=None
         Threads; None or -1 for all cores.
     random_state : int, RandomState or None, default=0
-        Seed of the order in which rows are sampled. It changes the route, not the answer.
+        Seed of the order in which rows are sampled. It changes the iterations, not the solution.
+        The default is 0, so that fits are repeatable; None draws a new seed for each fit.
     verbose : int, default=0
         1 for a progress line, 2 for a line every round.
     callback : callable or None, default=None

@@ -35,6 +35,9 @@ class Solution:
         Primal plus dual objective; zero at the optimum.
     violation : float
         Largest violation of the optimality conditions, as compared with ``tol``.
+    violation_error : float
+        By how much the violation may be off because kernel values were of float32, estimated; zero
+        where they were of float64.
     n_iter : int
         Pair updates.
     stop_reason : StopReason
@@ -47,6 +50,7 @@ class Solution:
     objective: float
     duality_gap: float
     violation: float
+    violation_error: float = 0.0
     n_iter: int = 0
     stop_reason: StopReason = StopReason.CONVERGED
 

@@ -6,28 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from widemargin.budget import Budget, StopReason
+from widemargin.budget import Budget
 from widemargin.callbacks import Progress
 from widemargin.exact.active_set import solve_small
 from widemargin.exact.dual_problem import DualProblem, FloatArray
-from widemargin.exact.float64_finish import (
-    ExactMatrix,
-    estimate_float32_error,
-    finish_in_float64,
-    judge_in_float64,
-)
+from widemargin.exact.float64_finish import ExactMatrix, finish_exactly
 from widemargin.exact.several_problems import solve_problems
 from widemargin.exact.solution import Solution
 from widemargin.kernels import Index, Kernel, Points, is_small
-from widemargin.parallel import Workers, single_blas
+from widemargin.parallel import Workers
 
 #: Small problems share one kernel matrix if together they have at most so many rows, and these rows
 #: at most so many values.
 SHARED_ROWS, SHARED_VALUES = 2000, 10**7
-
-#: Most rows of a problem that is finished with float64 kernel values where float32 may not be enough:
-#: where its error is estimated at more than this share of the tolerance.
-FINISHED_ROWS, FLOAT32_SHARE = 2500, 0.1
 
 Listener = Callable[[int, Progress], object]
 
@@ -71,21 +62,6 @@ def solve_exactly(
             K_exact = ExactMatrix(kernel, X, problems[p].index)
             solutions[p] = finish_exactly(K_exact, scale, problems[p], found, budget)
     return [solutions[p] for p in range(len(problems))]
-
-
-def finish_exactly(
-    K: ExactMatrix, kernel_scale: float, problem: DualProblem, found: Solution, budget: Budget
-) -> Solution:
-    """Judge and finish a solution with float64 kernel values, if float32 may not be enough for it."""
-    is_precise = estimate_float32_error(found.coef, kernel_scale) < FLOAT32_SHARE * budget.tol
-    if not (len(K) <= FINISHED_ROWS or K.has_cheap_products):
-        return found
-    if is_precise and found.stop_reason != StopReason.STALLED:
-        return found
-    with single_blas:
-        if found.stop_reason.is_limit:
-            return judge_in_float64(K, problem, found)
-        return finish_in_float64(K, problem, found, budget)
 
 
 def exact_matrix(kernel: Kernel, X: Any, index: Index) -> FloatArray:

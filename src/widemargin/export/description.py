@@ -10,8 +10,9 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin.additive.anchor_model import RegressionModel
-from widemargin.additive.classifier_base import CurveClassifier, LinearClassifier
+from widemargin.additive.classifier_base import LinearClassifier
 from widemargin.additive.curves import BinEncoder, BinModel, LogEncoder, TableModel
+from widemargin.additive.mixins import CurvesMixin
 from widemargin.additive.power_mean_table import NEGLIGIBLE
 from widemargin.additive.quantiser import Quantiser
 from widemargin.divide.cluster_models import ClusterParts, EarlyModel
@@ -216,7 +217,7 @@ def describe(model: Any) -> Description:
             inner.functions, inner.rule, inner.classes, inner.n_features, names, scaling, inner.name
         )
     if not isinstance(
-        model, ExactKernelClassifier | CurveClassifier | LinearClassifier | BasisClassifier
+        model, ExactKernelClassifier | CurvesMixin | LinearClassifier | BasisClassifier
     ):
         raise TypeError(
             f"model: a {type(model).__name__} cannot be exported; give a fitted classifier of "

@@ -7,11 +7,12 @@ import numpy as np
 
 from widemargin.additive.additive_svc import AdditiveSVC
 from widemargin.additive.anchor_model import RegressionModel
-from widemargin.additive.classifier_base import AdditiveClassifier, HistogramClassifier
 from widemargin.additive.curves import BinEncoder, BinModel, LogEncoder, TableModel
 from widemargin.additive.dual_descent import STOP_REASONS
+from widemargin.additive.intersection_svc import IntersectionSVC
 from widemargin.additive.lr_svc import LRSVC
-from widemargin.additive.power_mean_svc import PowerMeanSVC
+from widemargin.additive.mixins import CurvesMixin, NonnegativeMixin
+from widemargin.additive.power_mean_svc import OLD_DUAL, PowerMeanSVC
 from widemargin.additive.quantiser import SPACINGS, Quantiser
 from widemargin.files.container import ModelFileError, require
 from widemargin.files.estimator_schema import (
@@ -96,19 +97,19 @@ def read_regression(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) 
     return model
 
 
-def write_additive(model: AdditiveClassifier) -> State:
+def write_additive(model: AdditiveSVC | IntersectionSVC | PowerMeanSVC) -> State:
     """Return the header values and arrays of an additive classifier."""
     meta, arrays = _write_linear(model)
     meta["model"], curves = _write_model(model._model)
     return meta, arrays | write_fields(_ATTRIBUTES, model) | curves
 
 
-def read_additive(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) -> AdditiveClassifier:
+def read_additive(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) -> CurvesMixin:
     """Return a fitted additive classifier, refusing arrays that do not fit together."""
     model: Any = _read_linear(cls, meta, arrays)
     d = model.n_features_in_
     context = Context({"n_functions": count_functions(model), "n_features": d, "n_bounds": d + 1})
-    if isinstance(model, HistogramClassifier):
+    if isinstance(model, NonnegativeMixin):
         # Files of earlier versions have no origin.
         model.origin_ = np.zeros(d)
     set_attributes(model, _ATTRIBUTES, read_fields(_ATTRIBUTES, arrays, context))
@@ -118,7 +119,7 @@ def read_additive(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) ->
     if isinstance(model, AdditiveSVC) and isinstance(model._model, TableModel):
         # partial_fit continues with this table.
         model._table = model.tables_
-    fitted: AdditiveClassifier = model
+    fitted: CurvesMixin = model
     return fitted
 
 
@@ -129,6 +130,9 @@ def _write_linear(model: Any) -> State:
 
 
 def _read_linear(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) -> Any:
+    params = meta.get("params")
+    if cls is PowerMeanSVC and isinstance(params, dict) and params.get("solver") == OLD_DUAL:
+        meta = meta | {"params": params | {"solver": "dual"}}
     model = read_common(cls, meta, arrays, STOP_REASONS)
     set_attributes(model, _N_ITER, read_fields(_N_ITER, arrays, Context()))
     numbers = meta.get("numbers")

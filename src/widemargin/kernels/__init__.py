@@ -11,31 +11,28 @@ from widemargin.kernels.additive import (
     JensenShannon,
     PowerMean,
 )
-from widemargin.kernels.base import Index, Kernel, Points, is_small
+from widemargin.kernels.base import Index as Index
+from widemargin.kernels.base import Kernel
+from widemargin.kernels.base import Points as Points
+from widemargin.kernels.base import is_small as is_small
 from widemargin.kernels.custom import CallableKernel, Precomputed
 from widemargin.kernels.standard import RBF, Linear, Poly, Sigmoid
 
+# The classes that users may construct. The package itself imports the other names too.
 __all__ = [
-    "KERNELS",
     "RBF",
     "CallableKernel",
     "Chi2",
     "ExpChi2",
     "Hellinger",
-    "Index",
     "Intersection",
     "JensenShannon",
     "Kernel",
     "Linear",
-    "Points",
     "Poly",
     "PowerMean",
     "Precomputed",
     "Sigmoid",
-    "is_precomputed",
-    "is_small",
-    "make_kernel",
-    "needs_nonnegative",
 ]
 
 #: Kernel classes by the name that estimators take.

@@ -14,6 +14,9 @@ from widemargin.parallel import Workers
 
 Index = NDArray[np.intp]
 
+#: Kernel values of float64 that are computed at a time for products, unless a row has more.
+EXACT_VALUES = 50_000
+
 
 @dataclass(frozen=True)
 class Points:
@@ -158,6 +161,12 @@ class Kernel(ABC):
 
         For small problems only: no tiles, no threads, dense copies.
         """
+
+    def exact_product(self, X: Any, Z: Any, coef: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return ``exact(X, Z) @ coef``, a block of rows at a time."""
+        step = max(1, EXACT_VALUES // max(Z.shape[0], 1))
+        parts = [self.exact(X[i : i + step], Z) @ coef for i in range(0, X.shape[0], step)]
+        return np.concatenate(parts) if parts else np.empty(0)
 
     def exact_columns(self, X: Any) -> Callable[[int], NDArray[np.float64]]:
         """Return a function for columns of the kernel matrix of ``X``, computed as by `exact`."""

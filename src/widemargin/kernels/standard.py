@@ -2,6 +2,10 @@
 
 from dataclasses import dataclass
 from math import sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from widemargin.kernels import tiles_fast as tiles
 from widemargin.kernels.summed import LOG2_E, Form, SummedKernel
@@ -16,6 +20,10 @@ class Linear(SummedKernel):
     @property
     def form(self) -> Form:
         return Form()
+
+    def exact_product(self, X: Any, Z: Any, coef: NDArray[np.float64]) -> NDArray[np.float64]:
+        weights = Z.astype(np.float64).T @ coef
+        return np.asarray(X.astype(np.float64) @ weights)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from widemargin.kernels import tiles_fast as tiles
-from widemargin.kernels.base import Index, Kernel, Points, check_width
+from widemargin.kernels.base import EXACT_VALUES, Index, Kernel, Points, check_width
 from widemargin.parallel import Workers
 
 #: Share of non-zero values below which the sparse loops beat BLAS on dense rows. Measured: 12 of
@@ -162,6 +162,17 @@ class SummedKernel(Kernel):
         x, z = self._exact_points(X, center), self._exact_points(Z, center)
         return self._exact(x, z, by_difference=self._exceeds(z, EXACT_NORM))
 
+    def exact_product(self, X: Any, Z: Any, coef: NDArray[np.float64]) -> NDArray[np.float64]:
+        center = self._exact_center(Z)
+        z = self._exact_points(Z, center)
+        spread, out = self._exceeds(z, EXACT_NORM), np.empty(X.shape[0])
+        # Few values at a time, so that they stay in cache between the steps of the computation.
+        step = max(1, EXACT_VALUES // max(len(z), 1))
+        for start in range(0, len(out), step):
+            x = self._exact_points(X[start : start + step], center)
+            out[start : start + step] = self._exact(x, z, by_difference=spread) @ coef
+        return out
+
     def exact_columns(self, X: Any) -> Callable[[int], NDArray[np.float64]]:
         x = self._exact_points(X, self._exact_center(X))
         spread = self._exceeds(x, EXACT_NORM)
@@ -188,7 +199,9 @@ class SummedKernel(Kernel):
             for k in range(x.shape[1]):
                 sums += _combine(form, x[:, k, None], z[None, :, k])
         if self.has_exponential:
-            return np.exp2(np.minimum(sums - a.norms[:, None] - b.norms, 0.0))
+            sums -= a.norms[:, None]
+            sums -= b.norms
+            return np.exp2(np.minimum(sums, 0.0, out=sums), out=sums)
         if form.finish == tiles.POLY:
             return (sums + form.shift) ** form.degree
         return np.tanh(sums + form.shift) if form.finish == tiles.TANH else sums

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from widemargin.base import RestClassifier
+from widemargin.base import OneVsRest
 from widemargin.exact.classifier_base import one_or_all
 from widemargin.exact.expansion import Expansion
 from widemargin.kernels import Kernel, is_precomputed, needs_nonnegative
@@ -27,7 +27,7 @@ from widemargin.validation import (
 )
 
 
-class BasisClassifier(RestClassifier):
+class BasisClassifier(OneVsRest):
     """Base class of classifiers whose decision functions are kernel expansions on basis vectors."""
 
     kernel: str | Kernel | Callable[[Any, Any], Any]
@@ -45,10 +45,8 @@ class BasisClassifier(RestClassifier):
     def _decide(self, X: Any) -> NDArray[np.float64]:
         return self._model.decide(X, max_bytes=parse_bytes(self.memory), n_jobs=self.n_jobs)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = needs_nonnegative(self.kernel)
-        return tags
+    def _needs_nonnegative(self) -> bool:
+        return needs_nonnegative(self.kernel)
 
     def _read_rows(self, problem: Problem, kernel: Kernel, workers: Workers) -> KernelRows:
         """Return the training rows prepared for kernel values, and check the range of these."""

@@ -61,7 +61,7 @@ GRADIENT_TOL = 1e-8
 
 
 @dataclass(frozen=True)
-class Solution:
+class BasisSolution:
     """Coefficients of a machine, with the errors and the objective that belong to them.
 
     Attributes
@@ -299,17 +299,17 @@ class Machine:
     def _penalty_share(self, scale: FloatArray) -> FloatArray:
         return self.columns.penalty.diagonal() * np.square(scale)
 
-    def _evaluate(self, u: FloatArray) -> Solution:
+    def _evaluate(self, u: FloatArray) -> BasisSolution:
         """Return the errors (PSVM Eq. 11) and the objective of given coefficients."""
         return self._value(u, 1.0 - self.y * (self.columns.multiply(u[1:]) + u[0]))
 
-    def _value(self, u: FloatArray, errors: FloatArray) -> Solution:
+    def _value(self, u: FloatArray, errors: FloatArray) -> BasisSolution:
         """Return the solution with its objective (PSVM Eq. 9)."""
         violations = np.maximum(errors, 0.0)
         penalty = float(u @ self.columns.penalty @ u)
-        return Solution(u, errors, penalty + float(self.cost @ (violations * violations)))
+        return BasisSolution(u, errors, penalty + float(self.cost @ (violations * violations)))
 
-    def _shorten(self, target: Solution) -> Solution:
+    def _shorten(self, target: BasisSolution) -> BasisSolution:
         """Minimise J between the present solution and the target, by bisection of its slope."""
         start = self.solution
         step, moved = target.u - start.u, target.errors - start.errors

@@ -89,44 +89,64 @@ def move_basis(
     keep : callable, optional
         Called with the vectors whenever they are the best so far, with the machines at their optimum.
     """
-    start = columns.basis_vectors()
-    best, best_value = start, sum(machine.solution.objective for machine in machines)
-
-    def value(flat: FloatArray) -> tuple[float, FloatArray]:
-        nonlocal best, best_value
-        columns.data.require_time()
-        vectors = flat.reshape(start.shape)
-        _put(vectors, columns, machines)
-        objective = sum(machine.solution.objective for machine in machines)
-        if objective < best_value:
-            best, best_value = vectors.copy(), objective
-            if keep is not None:
-                keep(best)
-        return objective, _gradient(vectors, columns, machines).ravel()
-
-    n_steps, reason = 0, "converged"
-
-    def count(_: Any) -> None:
-        nonlocal n_steps
-        n_steps += 1
-        if show is not None:
-            show(best)
-
-    before = np.inf
+    descent = _Descent(columns, machines, show, keep)
+    before, reason = np.inf, "converged"
     try:
-        while reason == "converged" and best_value < (1.0 - tol) * before:
-            before, left = best_value, max_steps - n_steps
+        while reason == "converged" and descent.objective < (1.0 - tol) * before:
+            before, left = descent.objective, max_steps - descent.n_steps
             found = minimize(
-                value, best.ravel(), jac=True, method="L-BFGS-B", callback=count,
+                descent.evaluate, descent.best.ravel(), jac=True, method="L-BFGS-B",
+                callback=descent.count_step,
                 options={
                     "maxiter": left, "maxfun": 10 * left, "ftol": STEP_SHARE * tol, "gtol": 0.0,
                 },
             )  # fmt: skip
             reason = "max_iter" if found.status == 1 else "converged"
-        _put(best, columns, machines)
+        _put(descent.best, columns, machines)
     except OutOfTimeError:
         reason = "max_time"
-    return Moved(best, n_steps, reason)
+    return Moved(descent.best, descent.n_steps, reason)
+
+
+class _Descent:
+    """J as a function of the positions, with the best vectors so far.
+
+    The parameters are those of `move_basis`.
+    """
+
+    def __init__(
+        self,
+        columns: Columns,
+        machines: list[Machine],
+        show: Callable[[FloatArray], object] | None,
+        keep: Callable[[FloatArray], object] | None,
+    ) -> None:
+        self.columns, self.machines = columns, machines
+        self.show, self.keep = show, keep
+        self.best = columns.basis_vectors()
+        self.objective = self._sum_objectives()
+        self.n_steps = 0
+
+    def evaluate(self, flat: FloatArray) -> tuple[float, FloatArray]:
+        """Return J at some positions and its derivative by them."""
+        self.columns.data.require_time()
+        vectors = flat.reshape(self.best.shape)
+        _put(vectors, self.columns, self.machines)
+        objective = self._sum_objectives()
+        if objective < self.objective:
+            self.best, self.objective = vectors.copy(), objective
+            if self.keep is not None:
+                self.keep(self.best)
+        return objective, _gradient(vectors, self.columns, self.machines).ravel()
+
+    def count_step(self, _: Any) -> None:
+        """Count a step of L-BFGS."""
+        self.n_steps += 1
+        if self.show is not None:
+            self.show(self.best)
+
+    def _sum_objectives(self) -> float:
+        return sum(machine.solution.objective for machine in self.machines)
 
 
 def _put(vectors: FloatArray, columns: Columns, machines: list[Machine]) -> None:

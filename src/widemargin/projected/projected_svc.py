@@ -104,8 +104,9 @@ class ProjectedSVC(BasisClassifier):
         limit is too small, an error states the amount that is needed.
     n_jobs : int or None, default=None
         Number of threads; None for all cores.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState or None, default=0
         Seed of the samples of candidates and of the folds of ``n_basis="auto"``.
+        The default is 0, so that fits are repeatable; None draws a new seed for each fit.
     verbose : int, default=0
         1 for a progress line, 2 for a line at every change of the basis.
     callback : callable or None, default=None
@@ -179,7 +180,7 @@ class ProjectedSVC(BasisClassifier):
         max_time: float | None = None,
         memory: int | str = "auto",
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: Any = 0,
         verbose: int = 0,
         callback: Callable[[Stage], object] | None = None,
     ) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from widemargin.callbacks import Stage
 from widemargin.projected.basis import FloatArray
-from widemargin.projected.machine import Machine, Solution
+from widemargin.projected.machine import BasisSolution, Machine
 
 
 def describe_machines(machines: list[Machine], vectors: FloatArray | None = None) -> Stage:
@@ -37,12 +37,12 @@ class Reached:
     ----------
     stage : Stage
         The basis.
-    solutions : list of Solution
+    solutions : list of BasisSolution
         The solutions of the machines.
     """
 
     stage: Stage
-    solutions: list[Solution]
+    solutions: list[BasisSolution]
 
     @property
     def is_separated(self) -> bool:

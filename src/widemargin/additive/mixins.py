@@ -1,0 +1,307 @@
+"""Mixins of the additive classifiers: curves, non-negative input, stochastic descent."""
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
+
+from widemargin.additive.classifier_base import asked_classes
+from widemargin.additive.dual_descent import Descent, LinearResult
+from widemargin.additive.quantiser import Ranges, measure_ranges, row_chunks
+from widemargin.additive.representations import Representation
+from widemargin.additive.sgd import (
+    PrimalProblem,
+    set_stochastic,
+    solve_stochastic,
+    start_stochastic,
+    stochastic_coefs,
+    stochastic_pass,
+)
+from widemargin.base import OneVsRest, take_piece
+from widemargin.problem import Problem
+from widemargin.progress import show_passes
+from widemargin.transaction import all_or_nothing
+from widemargin.validation import (
+    check_columns,
+    check_integer,
+    check_norms,
+    check_number,
+    draw_seed,
+    find_negative_columns,
+    refuse_negative,
+)
+
+#: Largest distance of a column's mean from zero in centred data, in standard deviations and in
+#: standard errors. Markers of missing values, such as -999 among small numbers, exceed it.
+CENTRED, CENTRED_ERRORS = 0.5, 4.0
+
+
+class Curves(Protocol):
+    """Model whose decisions are sums of curves, one for each feature."""
+
+    @property
+    def intercept(self) -> NDArray[np.float64]:
+        """Constants of the decision functions, shape (n_functions,)."""
+
+    def decide(self, X: Any, n_jobs: int | None) -> NDArray[np.float64]:
+        """Compute decision values, shape (n, n_functions)."""
+
+    def contributions(self, X: Any) -> NDArray[np.float64]:
+        """Compute the share of each feature in each decision, (n, n_functions, n_features)."""
+
+    def curve(self, feature: int, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Compute the curves of one feature at some values, shape (n_functions, n_values)."""
+
+
+class CurvesMixin(OneVsRest):
+    """Decisions that are sums of curves, one for each feature: `explain` and `shape_functions`."""
+
+    _model: Curves
+
+    @property
+    def intercept_(self) -> NDArray[np.float64]:
+        """Constants of the decision functions, zero where a fit has no intercept."""
+        return self._model.intercept
+
+    def explain(self, X: Any) -> NDArray[np.float64]:
+        """Compute the share of each feature in each decision.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Data.
+
+        Returns
+        -------
+        shares : ndarray of shape (n_samples, n_features) or (n_samples, n_classes, n_features)
+            With the intercept they add up to `decision_function`.
+        """
+        X = self._check_queries(X)
+        shares = self._model.contributions(X)
+        return shares[:, 0] if len(self.classes_) == 2 else shares
+
+    def shape_functions(self, n_points: int = 256, features: Any = None) -> list[tuple[Any, Any]]:
+        """Compute the curve of every feature over its range in the training data.
+
+        Parameters
+        ----------
+        n_points : int, default=256
+            Points on each curve.
+        features : array-like of int, optional
+            Columns whose curves are returned, in this order; default all.
+
+        Returns
+        -------
+        curves : list of (values, heights)
+            One pair for each feature: values in its own unit, shape (n_points,), and the
+            contribution of the feature to the decision at these values, shape (n_points,) for two
+            classes and (n_classes, n_points) for more.
+        """
+        check_is_fitted(self)
+        check_integer("n_points", n_points, low=2)
+        if features is None:
+            features = np.arange(self.n_features_in_)
+        curves = []
+        for j in check_columns("features", features, self.n_features_in_):
+            low, high = self.feature_ranges_[:, j]
+            values = np.linspace(low, high, n_points)
+            heights = self._heights(j, values)
+            curves.append((values, heights[0] if len(self.classes_) == 2 else heights))
+        return curves
+
+    def _heights(self, feature: int, values: NDArray[Any]) -> NDArray[np.float64]:
+        """Compute the contribution of a feature at some values, shape (n_functions, n_values)."""
+        return self._model.curve(feature, values - self._origin[feature])
+
+    def _measure(self, problem: Problem) -> Ranges:
+        """Measure the ranges of the features; `shape_functions` and plots need them too."""
+        ranges = measure_ranges(row_chunks(problem.X))
+        self.feature_ranges_ = np.array([ranges.low, ranges.high]) + self._origin
+        return ranges
+
+    @property
+    def _origin(self) -> NDArray[np.float64]:
+        """Numbers that the model subtracts from the features."""
+        return np.zeros(self.n_features_in_)
+
+
+class NonnegativeMixin(OneVsRest):
+    """Input for kernels that need non-negative features.
+
+    Negative features are refused, except that the column minima of centred data are subtracted.
+    """
+
+    origin_: NDArray[np.float64]
+
+    @property
+    def _origin(self) -> NDArray[np.float64]:
+        return self.origin_
+
+    def _take_features(self, X: Any, weights: NDArray[np.float64] | None = None) -> Any:
+        if weights is not None:
+            self.origin_ = np.zeros(X.shape[1])
+        if not self.origin_.any():
+            columns = self._find_negative(X)
+            if len(columns) == 0:
+                return X
+            if weights is None or sparse.issparse(X) or not _is_centred(X, weights):
+                self._refuse(columns)
+            warnings.warn(
+                f"X: the data are centred; {type(self).__name__} subtracts the least value of every "
+                "column, since its kernel needs features >= 0. To choose the range yourself, put "
+                "sklearn.preprocessing.MinMaxScaler(clip=True) before it",
+                stacklevel=6,
+            )
+            self.origin_ = np.asarray(X.min(axis=0), np.float64)
+        kind = np.result_type(X.dtype, np.float32)
+        moved = (X.toarray() if sparse.issparse(X) else X) - self.origin_.astype(kind)
+        return np.maximum(moved, 0.0, out=moved)
+
+    def _check_features(self, X: Any) -> None:
+        columns = self._find_negative(X)
+        if len(columns):
+            self._refuse(columns)
+
+    def _find_negative(self, X: Any) -> NDArray[np.intp]:
+        """Find the columns with values for which the kernel is not defined."""
+        return find_negative_columns(X) if self._needs_nonnegative() else np.empty(0, np.intp)
+
+    def _refuse(self, columns: NDArray[np.intp]) -> None:
+        refuse_negative(
+            columns, getattr(self, "feature_names_in_", None), type(self).__name__,
+            "IntersectionSVC, whose bins take negative values",
+        )  # fmt: skip
+
+
+def _is_centred(X: NDArray[Any], weights: NDArray[np.float64]) -> bool:
+    """Return whether the mean of every column is zero within the error of so many rows.
+
+    A column without negative values has a mean of zero only if all its values are zero.
+    """
+    n = weights.sum()
+    mean = weights @ X / n
+    # `np.std` would make a copy of the data.
+    variance = np.einsum("i,ij,ij->j", weights, X, X, dtype=np.float64) / n - mean**2
+    limit = min(CENTRED, CENTRED_ERRORS / np.sqrt(n)) * np.sqrt(np.maximum(variance, 0.0))
+    limit[X.min(axis=0) >= 0] = 0.0
+    return bool((np.abs(mean) <= limit).all())
+
+
+class StochasticMixin(OneVsRest):
+    """Fitting by stochastic descent on a representation, as a whole or in pieces (`partial_fit`)."""
+
+    loss: str
+    alpha: float | None
+    eta0: float
+    random_state: Any
+
+    n_seen_: int
+    t_: int
+    n_iter_: Any
+    stop_reason_: str
+
+    # Classes with a choice of solvers have these from `LinearClassifier`.
+    solver: str
+    verbose: int
+    _descend: Callable[..., LinearResult]
+    _settings: Callable[..., Descent]
+
+    @all_or_nothing
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Make one pass of stochastic descent over some rows, starting from the current solution.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Data. The first call fixes the bins; later values beyond their range count as the nearest
+            end of it.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        classes : array-like, optional
+            All labels of this and later calls; required in the first call.
+        sample_weight : array-like of shape (n_samples,), optional
+            Factor on the loss of each row.
+
+        Returns
+        -------
+        self : estimator
+            The fitted classifier.
+        """
+        problem, is_first = take_piece(self, X, y, classes, sample_weight)
+        self._learn_piece(problem, is_first=is_first)
+        if hasattr(self, "violation_"):
+            del self.violation_  # It belongs to an earlier `fit`.
+        return self
+
+    @abstractmethod
+    def _prepare(self, problem: Problem) -> None:
+        """Choose what the first piece fixes for all later ones: bins, tables, anchors."""
+
+    @abstractmethod
+    def _represent(self, problem: Problem) -> Representation:
+        """Represent some data as rows of numbers."""
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        check_number("alpha", self.alpha, above=0, optional=True)
+        # With eta0 = 0 the first step would multiply all coefficients and their scale by zero.
+        check_number("eta0", self.eta0, above=0)
+
+    def _learn_piece(self, problem: Problem, *, is_first: bool) -> None:
+        """Make one pass over some rows, from the current model if they are not the first."""
+        if is_first:
+            self._prepare(problem)
+        data, n_seen = self._represent(problem), len(problem.labels)
+        check_norms("X: kernel values", data.norms, "MinMaxScaler")
+        state = start_stochastic(data.rows, len(asked_classes(problem)))
+        if not is_first:
+            coef, state.extra[:] = data.take_apart(self._model)
+            set_stochastic(data.rows, state, coef)
+            # Steps get shorter all the time, so that this piece does not undo those before it.
+            state.n_steps = self.t_
+            n_seen += self.n_seen_
+        order = np.random.default_rng(draw_seed(self.random_state)).permutation(len(problem.labels))
+        stochastic_pass(data.rows, order, self._make_primal(problem, data, n_seen), state)
+        self._model = data.make_model(stochastic_coefs(data.rows, state), state.extra)
+        self.t_, self.n_seen_ = state.n_steps, n_seen
+        self.n_iter_, self.stop_reason_ = 1, "max_iter"
+
+    def _make_primal(self, problem: Problem, data: Representation, n_seen: int) -> PrimalProblem:
+        """Make the primal problem of some rows, after ``n_seen`` rows in all."""
+        return PrimalProblem(
+            labels=problem.labels.astype(np.int64),
+            positives=asked_classes(problem),
+            weights=problem.weights,
+            norms=data.norms,
+            penalty=1.0 / (self.C * n_seen) if self.alpha is None else self.alpha,
+            delay=self.eta0,
+            is_squared=self.loss == "squared_hinge",
+        )
+
+    def _solve(
+        self, problem: Problem, data: Representation, deadline: float | None
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the coefficients of the represented rows, and those of their extra numbers."""
+        self.n_seen_ = len(problem.labels)
+        if self.solver == "sgd":
+            return self._solve_primal(problem, data, deadline)
+        result = self._descend(problem, data.rows, data.norms, deadline)
+        self.t_ = int(result.n_iter.max()) * len(problem.labels)
+        return result.coef, result.extra
+
+    def _solve_primal(
+        self, problem: Problem, data: Representation, deadline: float | None
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        check_norms("X: kernel values", data.norms, "MinMaxScaler")
+        primal = self._make_primal(problem, data, len(problem.labels))
+        settings = self._settings(problem, deadline)
+        with show_passes(self.verbose) as show:
+            result = solve_stochastic(data.rows, primal, settings, show)
+        self.n_iter_, self.t_ = result.n_iter, result.n_steps
+        self.stop_reason_, self.violation_ = result.stop_reason, result.violation
+        return result.coef, result.extra
