@@ -18,7 +18,13 @@ from widemargin.budget import Budget
 from widemargin.divide import executors as clusters
 from widemargin.divide import levels as divide
 from widemargin.divide.levels import solve_levels
-from widemargin.divide.probe import PROBED_POINTS, is_easy, may_skip_levels, share_support
+from widemargin.divide.probe import (
+    PROBED_POINTS,
+    is_easy,
+    is_whole_cheaper,
+    may_skip_levels,
+    share_support,
+)
 from widemargin.divide.records import Plan, count_levels, find_support
 from widemargin.exact.dual_problem import classification_dual
 from widemargin.exact.several_problems import solve_problems
@@ -450,11 +456,29 @@ def test_the_share_of_support_vectors_is_a_mean_over_problems():
     ("changes", "n", "expected"),
     [
         ({}, PROBED_POINTS, True), ({}, PROBED_POINTS - 1, False),
-        ({"stop_level": 1}, PROBED_POINTS, False), ({"n_levels": 0}, PROBED_POINTS, False),
+        ({"stop_level": 1}, PROBED_POINTS, True), ({"n_levels": 0}, PROBED_POINTS, False),
     ],
 )  # fmt: skip
-def test_levels_may_be_skipped_on_the_way_to_the_optimum_of_many_points(changes, n, expected):
+def test_levels_of_many_points_may_be_skipped(changes, n, expected):
     assert may_skip_levels(with_plan(**changes), n) is expected
+
+
+@pytest.mark.parametrize(
+    ("share", "sizes", "expected"),
+    [
+        (0.25, [50_000], False), (0.02, [200_000], True), (0.96, [464_810], False),
+        (0.3, [1150] * 325, True), (0.2, [12_000] * 45, False),
+    ],
+    ids=["ijcnn1", "few support vectors", "covtype", "26 classes", "mnist"],
+)  # fmt: skip
+def test_the_whole_problem_is_cheaper_for_few_support_vectors_or_many_classes(
+    share, sizes, expected
+):
+    plan = with_plan(
+        n_clusters=4, n_levels=3, stop_level=3, sample_size=1000, background=5000, overlap=0.5
+    )
+    n = max(sizes) if len(sizes) == 1 else 15_000 if len(sizes) == 325 else 60_000
+    assert is_whole_cheaper(share, sizes, n, plan) is expected
 
 
 @pytest.mark.parametrize(

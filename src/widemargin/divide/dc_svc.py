@@ -54,7 +54,8 @@ class DCSVC(ExactKernelClassifier):
         The first level to solve, which has the most clusters. Levels with fewer than 50 points per
         cluster on average are left out. On the way to the optimum of 10,000 points or more, the fit
         first solves small samples; if these have few support vectors, it solves the whole problem
-        directly, which is then faster, unless ``keep_levels`` is True. See ``skip_levels``.
+        directly, which is then faster, unless ``keep_levels`` is True. So does a fit that stops early
+        if the whole problem is estimated to cost no more than its clusters.
     stop_level : int, default=0
         The last level to solve. Level 0 is the whole problem.
     sample_size : int, default=1000
@@ -263,9 +264,7 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
             check_integer("background", self.background, low=0)
         check_number("overlap", self.overlap)
         if self.overlap < 0:
-            raise ValueError(
-                f"overlap: must not be negative, got {self.overlap!r}; 0 is no overlap"
-            )
+            raise ValueError(f"overlap: must not be negative, got {self.overlap!r}")
         check_integer("n_nearest", self.n_nearest, low=1)
         if self.stop_level > self.n_levels:
             raise ValueError(
@@ -289,7 +288,7 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
             and may_skip_levels(plan, len(points))
             and is_easy(kernel, points, duals, plan, deadline)
         ):
-            plan = replace(plan, n_levels=0)
+            plan = replace(plan, n_levels=0, stop_level=0, background=0)
         budget = Budget(self.tol, self.max_iter, deadline, cache_bytes)
         with show_levels(self.verbose) as show:
             levels = list(
