@@ -467,7 +467,7 @@ def test_levels_of_many_points_may_be_skipped(changes, n, expected):
     ("share", "sizes", "expected"),
     [
         (0.25, [50_000], False), (0.02, [200_000], True), (0.96, [464_810], False),
-        (0.3, [1150] * 325, True), (0.2, [12_000] * 45, False),
+        (0.5, [1150] * 325, True), (0.2, [12_000] * 45, False),
     ],
     ids=["ijcnn1", "few support vectors", "covtype", "26 classes", "mnist"],
 )  # fmt: skip

@@ -81,7 +81,7 @@ class DCSVC(ExactKernelClassifier):
         clusters then change this global model, which knows more than a cluster about points far from
         its centre, and early prediction adds the two. "auto" stands for a quarter of the rows, at most
         5,000. 0 is early prediction as in the paper.
-    overlap : float, default=0.5
+    overlap : float, default=0.2
         Points of other clusters on which each cluster of a fit that stops early also trains, as a
         share of its own points. These are the points that are nearest to it. 0 for none, as in the
         paper.
@@ -170,7 +170,7 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         refine: bool = True,
         combine: str = "early",
         background: int | str = "auto",
-        overlap: float = 0.5,
+        overlap: float = 0.2,
         n_nearest: int = 4,
         keep_levels: bool = False,
         n_jobs: int | None = None,

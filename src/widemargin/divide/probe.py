@@ -40,8 +40,9 @@ HARD_SHARE = 0.5
 PROBE_SHARE = 10
 #: The number of support vectors grows with this power of the number of points (ijcnn1, mnist).
 SUPPORT_GROWTH = 0.6
-#: Costs in kernel values: of one in an exact fit, and of one small problem, which is mostly overhead.
-EXACT_COST, PROBLEM_COST = 3.0, 1e5
+#: Costs in kernel values: of one in an exact fit, of one small problem, which is mostly overhead, and
+#: of multiplying one kernel value of the background with a coefficient of one binary problem.
+EXACT_COST, PROBLEM_COST, COEF_COST = 3.0, 1e5, 0.1
 
 
 def may_skip_levels(plan: Plan, n_points: int) -> bool:
@@ -109,7 +110,8 @@ def is_whole_cheaper(share: float, sizes: list[int], n_points: int, plan: Plan) 
     levels = range(plan.stop_level, plan.n_levels + 1)
     n_clusters = sum(min(plan.n_clusters ** min(level, 64), n_points) for level in levels)
     routed = plan.sample_size * (2 if plan.overlap else 1) * len(levels)
-    early = n_points * (routed + share * plan.background) + PROBLEM_COST * len(sizes) * n_clusters
+    background = share * plan.background * (1.0 + COEF_COST * len(sizes))
+    early = n_points * (routed + background) + PROBLEM_COST * len(sizes) * n_clusters
     return bool(exact <= early)
 
 
