@@ -1,22 +1,19 @@
-"""The command ``python -m benchmarks``: papers, quick, run, render and families of experiments."""
+"""The command ``python -m benchmarks``: suites, the map, families of experiments, papers, pages."""
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
-from benchmarks import additive, divide, experiments, projected, quick
+from benchmarks import additive, divide, experiments, map_command, pages, projected, quick, tune
 from benchmarks.arguments import list_of
-from benchmarks.datasets import DATASETS
 from benchmarks.papers import command as papers
-from benchmarks.render import render_page, replace_marked
 from benchmarks.run import Plan, run_plan
-from benchmarks.settings import SOLVERS
-from benchmarks.storage import read_measurements
-from benchmarks.summary import summarise
-from benchmarks.tables import render_short_table
+from benchmarks.suites import SUITES
 
-SUITES = ("exact",)
+Commands = "argparse._SubParsersAction[argparse.ArgumentParser]"
+FAMILIES = {"divide": divide, "additive": additive, "projected": projected, "tune": tune}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -27,76 +24,45 @@ def main(arguments: list[str] | None = None) -> int:
 def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    add_run_parser(commands)
-    add_render_parser(commands)
-    add_family_parser(commands, "divide", divide)
-    add_family_parser(commands, "additive", additive)
-    add_family_parser(commands, "projected", projected)
+    for name in SUITES:
+        add_suite_parser(commands, name)
+    map_command.add_parser(commands)
+    for name, family in FAMILIES.items():
+        add_family_parser(commands, name, family)
     papers.add_parser(commands)
     quick.add_parser(commands)
+    pages.add_parser(commands)
     return parser
 
 
-def add_run_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = commands.add_parser("run", help="measure what is not yet on file")
-    parser.set_defaults(command=run_suite)
-    parser.add_argument("suite", choices=SUITES)
-    parser.add_argument("--datasets", type=list_of(DATASETS), default=tuple(DATASETS))
-    parser.add_argument("--solvers", type=list_of(SOLVERS), default=tuple(SOLVERS))
+def add_suite_parser(commands: Commands, name: str) -> None:
+    suite = SUITES[name]
+    parser = commands.add_parser(name, help=f"measure what is not on file: {suite.title}")
+    parser.set_defaults(command=partial(run_suite, name))
+    parser.add_argument("--datasets", type=list_of(suite.datasets), default=suite.datasets)
+    parser.add_argument("--solvers", type=list_of(suite.solvers), default=suite.solvers)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument(
         "--output", type=Path, help="default: a file of the suite in benchmarks/results"
     )
     parser.add_argument("--budget-seconds", type=float, help="begin no measurement after this time")
     parser.add_argument(
-        "--max-rows", type=int, help="a trial on so many rows, kept apart in its own file"
+        "--rows", type=int, help="a trial on so many rows, kept apart in its own file"
     )
     parser.add_argument(
         "--fresh", action="store_true", help="forget what is on file for these and measure again"
     )
 
 
-def add_render_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = commands.add_parser("render", help="turn measurements into Markdown")
-    parser.set_defaults(command=render_results)
-    parser.add_argument("results", type=Path)
-    parser.add_argument("-o", "--output", type=Path, help="write a page")
-    parser.add_argument("--into", type=Path, help="replace the short table in this file")
-
-
-def add_family_parser(
-    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, family: ModuleType
-) -> None:
-    parser = commands.add_parser(name, help="run experiments, or render their page")
-    parser.set_defaults(command=run_family, family=family)
-    parser.add_argument(
-        "--only", type=list_of(family.EXPERIMENTS), default=tuple(family.EXPERIMENTS)
-    )
-    parser.add_argument("--results", type=Path, default=family.RESULTS)
-    parser.add_argument("--render", type=Path, metavar="PAGE", help="write the page, run nothing")
-    parser.add_argument("--into", type=Path, metavar="PAGE", help="fill marked tables, run nothing")
-
-
-def run_family(options: argparse.Namespace) -> int:
-    measurements = read_measurements(options.results)
-    if options.render:
-        options.render.write_text(experiments.render(options.family, measurements))
-    if options.into:
-        options.into.write_text(experiments.render_into(options.into.read_text(), measurements))
-    if not (options.render or options.into):
-        experiments.run_apart(options.family, options.only, options.results)
-    return 0
-
-
-def run_suite(options: argparse.Namespace) -> int:
+def run_suite(name: str, options: argparse.Namespace) -> int:
     plan = Plan(
-        suite=options.suite,
+        suite=name,
         datasets=options.datasets,
         solvers=options.solvers,
         repeats=options.repeats,
-        output=options.output or choose_output(options.suite, options.max_rows),
+        output=options.output or choose_output(name, options.rows),
         budget_seconds=options.budget_seconds,
-        max_rows=options.max_rows,
+        max_rows=options.rows,
         fresh=options.fresh,
     )
     return min(run_plan(plan), 1)
@@ -108,18 +74,17 @@ def choose_output(suite: str, max_rows: int | None) -> Path:
     return Path("benchmarks", "results", f"{name}.jsonl")
 
 
-def render_results(options: argparse.Namespace) -> int:
-    measurements = read_measurements(options.results)
-    if not measurements:
-        print(f"{options.results} has no measurements", file=sys.stderr)
-        return 1
-    if options.output:
-        options.output.write_text(render_page(measurements))
-    if options.into:
-        table = render_short_table(summarise(measurements))
-        replace_marked(options.into, measurements[0]["suite"], table)
-    if not (options.output or options.into):
-        print(render_page(measurements))
+def add_family_parser(commands: Commands, name: str, family: ModuleType) -> None:
+    parser = commands.add_parser(name, help=f"run experiments: {family.TITLE}")
+    parser.set_defaults(command=partial(run_family, family))
+    parser.add_argument(
+        "--only", type=list_of(family.EXPERIMENTS), default=tuple(family.EXPERIMENTS)
+    )
+    parser.add_argument("--results", type=Path, default=family.RESULTS)
+
+
+def run_family(family: ModuleType, options: argparse.Namespace) -> int:
+    experiments.run_apart(family, options.only, options.results)
     return 0
 
 

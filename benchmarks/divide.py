@@ -1,83 +1,39 @@
 """Divide and conquer: what it reaches, level by level, and the claims of its paper.
 
 ``python -m benchmarks divide`` runs every experiment in a process of its own and keeps its rows in
-``benchmarks/results/divide.jsonl``; ``python -m benchmarks divide --render`` makes the page.
+``benchmarks/results/divide.jsonl``; ``python -m benchmarks render`` makes the page.
 """
 
-import resource
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.svm import SVC
 
 from benchmarks.datasets import load_dataset
 from benchmarks.datasets.covtype import load as load_covtype
-from benchmarks.experiments import Row, run_here
-from benchmarks.records import BenchmarkData
+from benchmarks.divide_claims import (
+    run_bound,
+    run_combine,
+    run_grid,
+    run_grid_libsvm,
+    run_grid_narrow,
+    run_levels,
+    run_poly,
+    run_support,
+)
+from benchmarks.divide_models import divided, exact, fit_and_judge, warm_up
+from benchmarks.experiments import Experiments, Row
 from benchmarks.settings import CACHE_MEGABYTES, THREADS, TOL
-from benchmarks.worker import touch_memory
-from widemargin import DCSVC, KernelSVC
-from widemargin.budget import Budget
+from benchmarks.timing import read_peak_rss, time_call, touch_memory
 from widemargin.divide import kernel_kmeans as partition
-from widemargin.divide.cluster_models import EarlyModel
 from widemargin.exact import descent_state as box_qp
-from widemargin.exact.dual_problem import classification_dual
-from widemargin.exact.several_problems import solve_problems
-from widemargin.kernels import RBF, Kernel
-from widemargin.parallel import open_workers
 
 TITLE = "Divide and conquer: measurements"
 RESULTS = Path("benchmarks", "results", "divide.jsonl")
-
-
-def exact(params: dict[str, Any]) -> KernelSVC:
-    return KernelSVC(**params, fit_intercept=False, tol=TOL, n_jobs=THREADS)
-
-
-#: Early prediction by Eq. 11; ``benchmarks/early.py`` measures what is beyond the paper.
-NEAREST: dict[str, Any] = {"background": 0, "overlap": 0.0, "n_nearest": 1}
-
-
-def divided(params: dict[str, Any], **more: Any) -> DCSVC:
-    return DCSVC(**params, tol=TOL, n_jobs=THREADS, **NEAREST, **more)
-
-
-def fit_and_judge(name: str, model: Any, data: BenchmarkData) -> Row:
-    """One row: seconds to fit and to predict, accuracy, and what the levels did."""
-    touch_memory()
-    began = time.perf_counter()
-    model.fit(data.X_train, data.y_train)
-    fitted = time.perf_counter()
-    predicted = model.predict(data.X_test)
-    done = time.perf_counter()
-    levels = getattr(model, "levels_", [])
-    return {
-        "model": name,
-        "rows": len(data.y_train),
-        "clusters": levels[-1].n_clusters if levels else 1,
-        "fit (s)": fitted - began,
-        "clustering (s)": sum(level.clustering_seconds for level in levels),
-        "predict (s)": done - fitted,
-        "accuracy (%)": 100.0 * float(np.mean(predicted == data.y_test)),
-        "support vectors": len(model.support_),
-        "objective": None if isinstance(model, SVC) else float(np.sum(model.objective_)),
-        "peak memory (GB)": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6,
-    }
-
-
-def warm_up(data: BenchmarkData) -> None:
-    """Compile on a few thousand rows."""
-    few = slice(0, 5000)
-    for model in (exact(data.params), divided(data.params, n_levels=1),
-                  divided(data.params, n_levels=1, stop_level=1)):  # fmt: skip
-        model.fit(data.X_train[few], data.y_train[few]).predict(data.X_test[:100])
 
 
 def run_ijcnn1() -> Iterator[Row]:
@@ -172,21 +128,21 @@ def run_covtype_exact() -> Iterator[Row]:
     seconds = 0.0
     for stage, record in zip(model._stages, model.levels_, strict=True):
         seconds += record.clustering_seconds + record.solving_seconds
-        began = time.perf_counter()
-        decisions = stage.decide(data.X_test, max_bytes=10**9, n_jobs=THREADS)
-        predict_seconds = time.perf_counter() - began
-        labels = np.where(decisions[:, 0] >= 0, 1, -1)
+        predict = time_call(
+            lambda: stage.decide(data.X_test, max_bytes=10**9, n_jobs=THREADS)  # noqa: B023
+        )
+        labels = np.where(predict.value[:, 0] >= 0, 1, -1)
         yield {
             "clusters": record.n_clusters,
             "largest": record.largest_cluster,
             "clustering (s)": record.clustering_seconds,
             "solving (s)": record.solving_seconds,
             "seconds so far": seconds,
-            "predict (s)": predict_seconds,
+            "predict (s)": predict.seconds,
             "accuracy (%)": 100.0 * float(np.mean(labels == data.y_test)),
             "support vectors": record.n_support,
             "objective": record.objective,
-            "peak memory (GB)": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6,
+            "peak memory (GB)": read_peak_rss() / 1e9,
         }
 
 
@@ -228,165 +184,7 @@ def run_growth() -> Iterator[Row]:
         last = row["fit (s)"]
 
 
-def run_combine() -> Iterator[Row]:
-    """Table 1: covtype 100k, three ways to combine the models of clusters."""
-    data = load_covtype("covtype", 100_000)
-    warm_up(data)
-    for k in (50, 100):
-        for combine in ("naive", "bcm", "early"):
-            model = divided(data.params, n_clusters=k, n_levels=1, stop_level=1, combine=combine)
-            row = fit_and_judge(f"{combine}, k = {k}", model, data)
-            row["ms a query"] = 1e3 * row["predict (s)"] / len(data.y_test)
-            yield row
-
-
-def run_levels() -> Iterator[Row]:
-    """Table 6 and Figure 3: covtype 50k, what every level costs and reaches."""
-    data = load_covtype("covtype", 50_000)
-    warm_up(data)
-    touch_memory()
-    model = divided(data.params, keep_levels=True).fit(data.X_train, data.y_train)
-    kernel = RBF(data.params["gamma"])
-    seconds = 0.0
-    for stage, record, labels in zip(
-        model._stages, model.levels_, model.staged_predict(data.X_test), strict=True
-    ):
-        seconds += record.clustering_seconds + record.solving_seconds
-        coef = np.zeros(len(data.y_train))
-        parts = getattr(stage, "parts", stage)
-        coef[parts.columns] = parts.coef[0]
-        yield {
-            "clusters": record.n_clusters,
-            "largest": record.largest_cluster,
-            "clustering (s)": record.clustering_seconds,
-            "solving (s)": record.solving_seconds,
-            "seconds so far": seconds,
-            "objective of the whole problem": dual_objective(kernel, data, coef),
-            "accuracy (%)": 100.0 * float(np.mean(labels == data.y_test)),
-            "support vectors": record.n_support,
-        }
-
-
-def run_bound() -> Iterator[Row]:
-    """Figure 1: covtype 10k, distance of the glued solution to the optimum, and its bound."""
-    data = load_covtype("covtype", 10_000)
-    warm_up(data)
-    C, kernel = data.params["C"], RBF(data.params["gamma"])
-    best = dual_objective(kernel, data, full_coef(exact(data.params), data))
-    K = kernel(data.X_train)
-    for k in (8, 16, 32, 64, 128):
-        model = divided(data.params, n_clusters=k, n_levels=1, stop_level=1)
-        coef = full_coef(model, data)
-        clusters = assign(model._model, data)
-        blind = shuffle(clusters)
-        for name, groups, glued in (
-            ("kernel k-means", clusters, coef),
-            ("random", blind, glue(kernel, data, blind, C)),
-        ):
-            between = sum(float(np.abs(K[groups == c][:, groups != c]).sum()) for c in set(groups))
-            yield {
-                "clusters": len(set(groups)),
-                "partition": name,
-                "f(glued) - f(optimum)": dual_objective(kernel, data, glued) - best,
-                "bound": 0.5 * C**2 * between,
-                "f(optimum)": best,
-            }
-
-
-def run_support() -> Iterator[Row]:
-    """Figure 2: covtype 20k, support vectors found by each level against those of the optimum."""
-    data = load_covtype("covtype", 20_000)
-    warm_up(data)
-    kernels: dict[str, dict[str, Any]] = {
-        "rbf": data.params,
-        "poly": {"kernel": "poly", "degree": 3, "gamma": 1.0, "coef0": 1.0, "C": 2.0},
-    }
-    for name, params in kernels.items():
-        model = divided(params, keep_levels=True).fit(data.X_train, data.y_train)
-        final = set(model.support_)
-        for stage, record in zip(model._stages[:-1], model.levels_[:-1], strict=True):
-            clusters = assign(stage, data)
-            blind = np.flatnonzero(glue(model.kernel_, data, shuffle(clusters), params["C"]))
-            for way, found in (
-                ("DC-SVM", set(stage.parts.columns)), ("random", set(blind))
-            ):  # fmt: skip
-                both = len(final & found)
-                yield {
-                    "kernel": name,
-                    "clusters": record.n_clusters,
-                    "partition": way,
-                    "precision (%)": 100.0 * both / len(found),
-                    "recall (%)": 100.0 * both / len(final),
-                }
-
-
-def run_poly() -> Iterator[Row]:
-    """Figure 4: covtype 20k, polynomial kernel of degree 3 (C = 2, gamma = 1, coef0 = 0).
-
-    At most two minutes a fit.
-    """
-    data = load_covtype("covtype", 20_000)
-    params = {"kernel": "poly", "degree": 3, "gamma": 1.0, "coef0": 0.0, "C": 2.0}
-    few = slice(0, 3000)
-    divided(params, n_levels=1).fit(data.X_train[few], data.y_train[few])
-    yield fit_and_judge("DCSVC, levels 4, 3", divided(params, stop_level=3), data)
-    yield fit_and_judge("DCSVC, exact", divided(params, max_time=120.0), data)
-    model = exact(params).set_params(max_time=120.0)
-    yield fit_and_judge("KernelSVC", model, data)
-
-
-def run_grid() -> Iterator[Row]:
-    """Table 7: ijcnn1, exact (at most 30 s a fit) and early (64 clusters)."""
-    yield from compare_settings((-10, -6, 1, 6))
-
-
-def run_grid_narrow() -> Iterator[Row]:
-    """Table 7, continued: the narrowest kernel."""
-    yield from compare_settings((10,))
-
-
-def run_grid_libsvm() -> Iterator[Row]:
-    """Table 7, some settings: LIBSVM and DC-SVM at the same optimum, with intercept."""
-    data = load_dataset("ijcnn1")
-    warm_up(data)
-    for C, gamma in ((-6, 1), (1, -6), (1, 1), (6, -6), (6, 1), (10, 1)):
-        params = {"C": 2.0**C, "gamma": 2.0**gamma}
-        peer = SVC(**params, tol=TOL, cache_size=CACHE_MEGABYTES)
-        began = time.perf_counter()
-        peer.fit(data.X_train, data.y_train)
-        seconds = time.perf_counter() - began
-        row = fit_and_judge("exact", divided(params, fit_intercept=True), data)
-        yield {
-            "C": f"2^{C}",
-            "gamma": f"2^{gamma}",
-            "LIBSVM accuracy (%)": 100.0 * float(peer.score(data.X_test, data.y_test)),
-            "DCSVC accuracy (%)": row["accuracy (%)"],
-            "LIBSVM fit (s)": seconds,
-            "DCSVC fit (s)": row["fit (s)"],
-        }
-
-
-def compare_settings(gammas: tuple[int, ...]) -> Iterator[Row]:
-    data = load_dataset("ijcnn1")
-    warm_up(data)
-    for C in (-10, -6, 1, 6, 10):
-        for gamma in gammas:
-            params = {"C": 2.0**C, "gamma": 2.0**gamma}
-            limited = exact(params).set_params(max_time=30.0)
-            rows = [
-                fit_and_judge("exact", limited, data),
-                fit_and_judge("early", divided(params, n_levels=3, stop_level=3), data),
-            ]
-            yield {
-                "C": f"2^{C}",
-                "gamma": f"2^{gamma}",
-                **{f"{r['model']} accuracy (%)": r["accuracy (%)"] for r in rows},
-                **{f"{r['model']} fit (s)": r["fit (s)"] for r in rows},
-                "exact ended": limited.stop_reason_,
-            }
-
-
-EXPERIMENTS: dict[str, Callable[[], Iterator[Row]]] = {
+EXPERIMENTS: Experiments = {
     "ijcnn1": run_ijcnn1,
     "covtype-early": run_covtype_early,
     "covtype-exact": run_covtype_exact,
@@ -404,59 +202,3 @@ EXPERIMENTS: dict[str, Callable[[], Iterator[Row]]] = {
     "grid-narrow": run_grid_narrow,
     "grid-libsvm": run_grid_libsvm,
 }
-
-
-def full_coef(model: KernelSVC | DCSVC, data: BenchmarkData) -> NDArray[np.float64]:
-    """Fit, and return the signed dual variables of all rows."""
-    model.fit(data.X_train, data.y_train)
-    coef = np.zeros(len(data.y_train))
-    coef[model.support_] = model.dual_coef_[0]
-    return coef
-
-
-def assign(early: EarlyModel, data: BenchmarkData) -> NDArray[np.int32]:
-    """Cluster of every training row."""
-    with open_workers(THREADS) as workers:
-        return early.find_clusters(early.prepare(data.X_train), workers)
-
-
-def shuffle(clusters: NDArray[np.int32]) -> NDArray[np.int32]:
-    """A random partition into clusters of the same sizes."""
-    return np.random.default_rng(0).permutation(clusters)
-
-
-def glue(
-    kernel: Kernel, data: BenchmarkData, groups: NDArray[np.int32], C: float
-) -> NDArray[np.float64]:
-    """Solve every group by itself and put the dual variables together."""
-    duals = [
-        classification_dual(
-            rows, data.y_train[rows].astype(float), np.full(len(rows), C), intercept=False
-        )
-        for rows in (np.flatnonzero(groups == c) for c in np.unique(groups))
-    ]
-    coef = np.zeros(len(data.y_train))
-    with open_workers(THREADS) as workers:
-        solutions = solve_problems(
-            kernel, kernel.prepare(data.X_train), duals, workers, budget=Budget(tol=TOL)
-        )
-    for dual, found in zip(duals, solutions, strict=True):
-        coef[dual.index] = found.coef
-    return coef
-
-
-def dual_objective(kernel: Kernel, data: BenchmarkData, coef: NDArray[np.float64]) -> float:
-    """``0.5 b'Kb - sum |b|`` on the whole problem."""
-    support = np.flatnonzero(coef)
-    points = kernel.prepare(data.X_train[support])
-    everyone = np.arange(len(support))
-    product = np.zeros((len(support), 1))
-    with open_workers(THREADS) as workers:
-        kernel.accumulate(
-            points, everyone, points, everyone, coef[support][:, None], product, workers
-        )
-    return float(0.5 * coef[support] @ product[:, 0] - np.abs(coef).sum())
-
-
-if __name__ == "__main__":
-    run_here(EXPERIMENTS, sys.argv[1])

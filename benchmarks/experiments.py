@@ -1,17 +1,16 @@
 """Families of experiments: each runs in a process of its own and leaves a table of rows."""
 
-import json
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from inspect import cleandoc
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from benchmarks.machine import describe_machine
-from benchmarks.storage import append_measurement, read_measurements
+from benchmarks.harness import Job, run_job
+from benchmarks.storage import read_measurements, write_measurements
 
 MARKED = re.compile(
     r"<!-- table:(?P<name>[\w-]+): (?P<columns>[^>]*?) -->.*?<!-- /table -->", re.DOTALL
@@ -24,22 +23,18 @@ def run_apart(family: ModuleType, names: tuple[str, ...], output: Path) -> None:
     """Run experiments, each in a process of its own, replacing what is on file for them."""
     for name in names:
         print(f"{name} ...", file=sys.stderr, flush=True)
-        done = subprocess.run(
-            [sys.executable, "-m", family.__name__, name],
-            stdout=subprocess.PIPE, text=True, check=True,
-        )  # fmt: skip
+        arguments = {"family": family.__name__, "name": name}
+        done = run_job(Job("benchmarks.experiments:run_experiment", arguments))
         kept = [m for m in read_measurements(output) if m["experiment"] != name]
-        output.write_text("".join(json.dumps(m) + "\n" for m in kept))
-        append_measurement(output, json.loads(done.stdout.splitlines()[-1]))
+        measured = {"experiment": name, "rows": done.records, "machine": done.machine}
+        write_measurements(output, [*kept, measured | {"process": done.process}])
 
 
-def run_here(experiments: Experiments, name: str) -> None:
-    """Run one experiment; its measurement is the last line of the output."""
-    rows = []
-    for row in experiments[name]():
-        rows.append(row)
+def run_experiment(family: str, name: str) -> Iterator[Row]:
+    """Run one experiment of the module of a family, and show its rows as they come."""
+    for row in import_module(family).EXPERIMENTS[name]():
         print(row, file=sys.stderr, flush=True)
-    print(json.dumps({"experiment": name, "rows": rows, "machine": describe_machine()}))
+        yield row
 
 
 def render(family: ModuleType, measurements: list[dict[str, Any]]) -> str:

@@ -66,15 +66,18 @@ def make_digits(n_train: int) -> BenchmarkData:
 
 def make_histograms(
     name: str,
-    n_train: int,
-    n_test: int,
+    sizes: tuple[int, int],
     *,
     n_bins: int,
     n_classes: int,
     length: float,
     spread: float,
 ) -> BenchmarkData:
-    """Counts, about ``length`` a row, divided by the largest count of their bin."""
+    """Counts, about ``length`` a row, divided by the largest count of their bin.
+
+    ``sizes`` are the numbers of training and test rows.
+    """
+    n_train, n_test = sizes
     rng = np.random.RandomState(0)
     y = rng.randint(n_classes, size=n_train + n_test)
     shape = 0.3 * np.exp(spread * rng.normal(size=(n_classes, n_bins)))
@@ -87,7 +90,7 @@ def make_histograms(
 def make_words(n_train: int, n_test: int) -> BenchmarkData:
     """Short histograms with many bins, as sparse rows."""
     data = make_histograms(
-        "words", n_train, n_test, n_bins=2000, n_classes=10, length=100.0, spread=0.4
+        "words", (n_train, n_test), n_bins=2000, n_classes=10, length=100.0, spread=0.4
     )
     X_train, X_test = (sparse.csr_matrix(part) for part in (data.X_train, data.X_test))
     return BenchmarkData(data.name, X_train, data.y_train, X_test, data.y_test, {})

@@ -5,7 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import settings
-from benchmarks.storage import Measurement
+from benchmarks.experiments import render_rows
+from benchmarks.run import PARAMETERS
+from benchmarks.storage import Measurement, read_measurements
+from benchmarks.suites import SUITES
 from benchmarks.summary import (
     Summary,
     Verdict,
@@ -34,11 +37,13 @@ rounded down."""
 
 
 def render_page(measurements: list[Measurement]) -> str:
-    """Render the page of the exact solver."""
+    """Render the page of a suite."""
     summary = summarise(measurements)
+    suite = measurements[0]["suite"]
     parts = (
-        "# Benchmarks of the exact solver",
+        f"# {SUITES[suite].title}",
         f"<!-- Rendered by `python -m benchmarks render`; do not edit. -->\n\n{METHOD}",
+        *describe_parameters(suite),
         "## Results",
         render_full_table(summary),
         describe_origin(measurements),
@@ -46,6 +51,22 @@ def render_page(measurements: list[Measurement]) -> str:
         render_targets(summary),
     )
     return "\n\n".join(parts) + "\n"
+
+
+def describe_parameters(suite: str) -> list[str]:
+    """Table of the parameters that were chosen by cross-validation, if the suite has such."""
+    rows = [
+        {
+            "dataset": chosen["dataset"], **chosen["params"], "RMSE": chosen["cv_rmse"],
+            "rows": chosen["cv_rows"], "folds": chosen["cv_folds"],
+        }
+        for chosen in read_measurements(PARAMETERS)
+        if chosen["suite"] == suite
+    ]  # fmt: skip
+    if not rows:
+        return []
+    opening = "LIBSVM chose the parameters by cross-validation on a part of the training rows:"
+    return ["## Parameters", opening, "\n".join(render_rows(rows))]
 
 
 def render_targets(summary: Summary) -> str:

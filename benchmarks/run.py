@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.datasets import name_trial
-from benchmarks.isolate import MeasurementError, measure_apart
-from benchmarks.machine import describe_machine
+from benchmarks.harness import Job, MeasurementError, run_job
 from benchmarks.settings import LONG_FIT_SECONDS
 from benchmarks.storage import (
     Measurement,
@@ -17,6 +16,10 @@ from benchmarks.storage import (
     forget_measurements,
     read_measurements,
 )
+from benchmarks.suites import SUITES
+
+#: Parameters that were chosen by cross-validation.
+PARAMETERS = Path("benchmarks", "results", "parameters.jsonl")
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,7 @@ class Plan:
     budget_seconds: float | None = None
     max_rows: int | None = None
     fresh: bool = False
+    parameters: Path = PARAMETERS
 
 
 def run_plan(plan: Plan) -> int:
@@ -48,18 +52,43 @@ def run_plan(plan: Plan) -> int:
             report("the budget is spent; run the same command again for the rest")
             break
         label = f"{number} {names[dataset]}, {solver}, repeat {repeat}"
-        # Described before, in case the sources change while a long measurement runs.
-        machine = describe_machine()
         try:
-            measurement = measure_apart(dataset, solver, plan.max_rows, label)
+            measurement = measure_apart(plan, dataset, solver, label)
         except MeasurementError as error:
             failed.add((dataset, solver))
             report(f"{label}: {error}")
             continue
         key = {"suite": plan.suite, "dataset": names[dataset], "solver": solver, "repeat": repeat}
-        append_measurement(plan.output, {**key, **measurement, "machine": machine})
-        report(f"{label}: {summarise_measurement(measurement)}")
+        append_measurement(plan.output, key | measurement)
+        report(f"{label}: {summarise_measurement(plan.suite, measurement)}")
     return len(failed)
+
+
+def measure_apart(plan: Plan, dataset: str, solver: str, label: str) -> Measurement:
+    """Measure in a fresh process, with parameters that are chosen first where the data have none."""
+    arguments: dict[str, Any] = {
+        "suite": plan.suite, "dataset": dataset, "solver": solver, "max_rows": plan.max_rows,
+    }  # fmt: skip
+    if SUITES[plan.suite].choose is not None:
+        arguments["params"] = choose_parameters(plan, dataset)
+    done = run_job(Job("benchmarks.suites:measure", arguments), label=label)
+    return done.records[0] | {"machine": done.machine}
+
+
+def choose_parameters(plan: Plan, dataset: str) -> dict[str, float]:
+    """Read the parameters of a data set, or choose them once and for all solvers."""
+    key = {"suite": plan.suite, "dataset": dataset}
+    for known in read_measurements(plan.parameters):
+        if key.items() <= known.items():
+            return known["params"]
+    label = f"{dataset}: parameters"
+    choose = SUITES[plan.suite].choose
+    assert choose is not None
+    done = run_job(Job(choose, {"dataset": dataset}), label=label)
+    chosen = done.records[0]
+    append_measurement(plan.parameters, key | chosen | {"machine": done.machine})
+    report(f"{label}: {chosen['params']}")
+    return chosen["params"]
 
 
 def list_tasks(plan: Plan) -> Iterator[tuple[str, tuple[str, str, int]]]:
@@ -90,11 +119,12 @@ def is_settled(earlier: list[Measurement], solver: str, repeat: int) -> bool:
     return takes_long and solver != "widemargin"
 
 
-def summarise_measurement(measurement: dict[str, Any]) -> str:
+def summarise_measurement(suite: str, measurement: Measurement) -> str:
     """One line for the person who waits."""
+    field, heading, form = SUITES[suite].quality
     return (
         f"fit {measurement['fit_seconds']:.2f} s, predict {measurement['predict_seconds']:.2f} s, "
-        f"accuracy {measurement['accuracy']:.2%}, {measurement['n_support']:,} support vectors, "
+        f"{heading} {form.format(measurement[field])}, {measurement['n_support']:,} support vectors, "
         f"objective {measurement['objective']:.6g}"
     )
 

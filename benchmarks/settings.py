@@ -1,4 +1,4 @@
-"""What is the same for every solver, and the targets the library sets itself."""
+"""What is the same for every solver."""
 
 #: Stopping tolerance of every solver.
 TOL = 1e-3
@@ -18,9 +18,3 @@ MAX_OBJECTIVE_DIFFERENCE = 1e-5
 
 #: Display names of the solvers, in the order of the tables.
 SOLVERS = {"sklearn": "LIBSVM", "intelex": "intelex", "widemargin": "widemargin"}
-#: (measure, peer, least ratio of the peer's time to ours).
-TARGETS = (
-    ("fit", "sklearn", 10.0),
-    ("fit", "intelex", 3.0),
-    ("predict", "intelex", 2.0),
-)

@@ -27,4 +27,10 @@ def forget_measurements(path: Path, datasets: Container[str], solvers: Container
     measurements = read_measurements(path)
     kept = [m for m in measurements if m["dataset"] not in datasets or m["solver"] not in solvers]
     if len(kept) < len(measurements):
-        path.write_text("".join(json.dumps(m) + "\n" for m in kept))
+        write_measurements(path, kept)
+
+
+def write_measurements(path: Path, measurements: list[Measurement]) -> None:
+    """Write all measurements of a file anew."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(m) + "\n" for m in measurements))

@@ -3,8 +3,9 @@
 import math
 from dataclasses import dataclass
 
-from benchmarks.settings import MAX_OBJECTIVE_DIFFERENCE, SOLVERS, TARGETS
+from benchmarks.settings import MAX_OBJECTIVE_DIFFERENCE, SOLVERS
 from benchmarks.storage import Measurement
+from benchmarks.suites import SUITES, Suite
 
 #: Data set -> solver -> best measurement, in the order of the file and of SOLVERS.
 Summary = dict[str, dict[str, Measurement]]
@@ -63,8 +64,13 @@ def judge_targets(results: dict[str, Measurement]) -> list[Verdict]:
     """Hold one data set against the targets."""
     return [
         Verdict(measure, peer, target, find_ratio(results, measure, peer))
-        for measure, peer, target in TARGETS
+        for measure, peer, target in find_suite(results).targets
     ]
+
+
+def find_suite(results: dict[str, Measurement]) -> Suite:
+    """The suite that measurements of one data set belong to."""
+    return SUITES[next(iter(results.values()))["suite"]]
 
 
 def reaches_objective(results: dict[str, Measurement]) -> bool | None:

@@ -4,13 +4,14 @@ from collections.abc import Callable
 
 from benchmarks import settings
 from benchmarks.storage import Measurement
-from benchmarks.summary import Summary, compare_objective, find_ratio, round_down
+from benchmarks.summary import Summary, compare_objective, find_ratio, find_suite, round_down
 
 
 def render_full_table(summary: Summary) -> str:
     """Render one row for each data set and solver."""
+    quality = find_suite(next(iter(summary.values()))).quality[1]
     header = (
-        "dataset", "n", "d", "solver", "fit s", "predict s", "test accuracy", "support vectors",
+        "dataset", "n", "d", "solver", "fit s", "predict s", quality, "support vectors",
         "objective", "against LIBSVM", "duality gap", "peak GB", "repeats", "fit ratio",
         "predict ratio",
     )  # fmt: skip
@@ -25,6 +26,7 @@ def render_full_table(summary: Summary) -> str:
 def render_row(dataset: str, solver: str, results: dict[str, Measurement]) -> list[str]:
     """Render the row of one solver on one data set."""
     m = results[solver]
+    field, _, form = find_suite(results).quality
     peer = solver != "widemargin"
     difference = compare_objective(results, solver) if solver != "sklearn" else None
     return [
@@ -34,7 +36,7 @@ def render_row(dataset: str, solver: str, results: dict[str, Measurement]) -> li
         settings.SOLVERS[solver],
         f"{m['fit_seconds']:.2f}",
         f"{m['predict_seconds']:.2f}",
-        f"{m['accuracy']:.2%}",
+        form.format(m[field]),
         f"{m['n_support']:,}",
         f"{m['objective']:.8g}",
         format_optional(difference, "{:+.1e}".format),
@@ -48,15 +50,17 @@ def render_row(dataset: str, solver: str, results: dict[str, Measurement]) -> li
 
 def render_short_table(summary: Summary) -> str:
     """Render the table of the README: fit seconds and ratios."""
+    solvers = find_suite(next(iter(summary.values()))).solvers
+    peers = [solver for solver in solvers if solver != "widemargin"]
     header = (
-        "dataset", "rows x features", *(f"{name} fit s" for name in settings.SOLVERS.values()),
-        "LIBSVM / widemargin", "intelex / widemargin",
+        "dataset", "rows x features", *(f"{settings.SOLVERS[s]} fit s" for s in solvers),
+        *(f"{settings.SOLVERS[peer]} / widemargin" for peer in peers),
     )  # fmt: skip
     rows = []
     for dataset, results in summary.items():
         m = next(iter(results.values()))
-        fits = [results[s]["fit_seconds"] if s in results else None for s in settings.SOLVERS]
-        ratios = [find_ratio(results, "fit", peer) for peer in ("sklearn", "intelex")]
+        fits = [results[s]["fit_seconds"] if s in results else None for s in solvers]
+        ratios = [find_ratio(results, "fit", peer) for peer in peers]
         rows.append(
             [dataset, f"{m['n_train']:,} x {m['n_features']}"]
             + [format_optional(seconds, "{:.1f}".format) for seconds in fits]

@@ -18,11 +18,10 @@ DATASETS: dict[str, tuple[str, dict[str, int]]] = {
 }
 
 
-def load_dataset(name: str, max_rows: int | None = None) -> BenchmarkData:
-    """Load a data set; with ``max_rows`` only so many rows of either part, for a trial."""
+def load_dataset(name: str) -> BenchmarkData:
+    """Load a data set of the exact suite."""
     module, sizes = DATASETS[name]
-    data = import_module(f"benchmarks.datasets.{module}").load(name, **sizes)
-    return data if max_rows is None else thin_data(data, max_rows)
+    return import_module(f"benchmarks.datasets.{module}").load(name, **sizes)
 
 
 def name_trial(name: str, max_rows: int | None) -> str:

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from benchmarks.additive import FIXED, GRID, PAPER_TABLE, make_tables
+from benchmarks.additive_tables import FIXED, GRID, PAPER_TABLE, make_tables
 from benchmarks.experiments import Row
 from benchmarks.papers.figures import write_plainly
 from benchmarks.papers.panels import (

@@ -1,4 +1,4 @@
-"""``python -m benchmarks papers``: measures the tables and figures of the papers, and shows them."""
+"""``python -m benchmarks papers``: measures the tables and figures of the papers."""
 
 import argparse
 import sys
@@ -6,7 +6,8 @@ import time
 from pathlib import Path
 
 from benchmarks import experiments
-from benchmarks.papers.cells import Record, run_task
+from benchmarks.harness import Record
+from benchmarks.papers.cells import run_task
 from benchmarks.papers.methods import GROUPS
 from benchmarks.papers.plan import (
     BUDGETS,
@@ -16,7 +17,6 @@ from benchmarks.papers.plan import (
     merge_tasks,
     select_exhibits,
 )
-from benchmarks.papers.report import make_report, render_markdown, summarise_methods
 from benchmarks.storage import append_measurement, read_measurements
 
 RESULTS = Path("benchmarks", "results", "papers.jsonl")
@@ -39,40 +39,15 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--limit-seconds", type=float, help="stop a fit after; by the budget if not given"
     )
     parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--render", type=Path, metavar="PAGE", help="write Markdown, run nothing")
-    parser.add_argument("--html", type=Path, metavar="PAGE", help="write HTML, run nothing")
-    parser.add_argument("--into", type=Path, metavar="PAGE", help="fill a table, run nothing")
 
 
 def run_command(options: argparse.Namespace) -> int:
     try:
-        if options.render or options.html or options.into:
-            write_pages(options)
-        else:
-            run_exhibits(select_exhibits(options.paper, options.table), options)
+        run_exhibits(select_exhibits(options.paper, options.table), options)
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
     return 0
-
-
-def write_pages(options: argparse.Namespace) -> None:
-    """Write what was measured as Markdown with pictures beside it, and as one page of HTML."""
-    # Matplotlib is needed for pages only.
-    from benchmarks.papers.figures import save_all
-    from benchmarks.papers.page import write_page
-    from benchmarks.papers.paper_figures import save_exhibits
-
-    report = make_report(options.results)
-    if options.render:
-        pictures = save_all(report.cells, options.render.parent)
-        drawn = save_exhibits(report, options.render.parent)
-        options.render.write_text(render_markdown(report, pictures, drawn))
-    if options.html:
-        options.html.write_text(write_page(report))
-    if options.into:
-        rows = [{"experiment": "methods", "rows": summarise_methods(report.cells)}]
-        options.into.write_text(experiments.render_into(options.into.read_text(), rows))
 
 
 def run_exhibits(exhibits: list[str], options: argparse.Namespace) -> None:

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from benchmarks.experiments import Row
-from benchmarks.papers.cells import Record
+from benchmarks.harness import Record
 from benchmarks.papers.figures import WIDTH, draw_curve, draw_legend, group_curves, write_plainly
 from benchmarks.papers.panels import (
     ACCURACY,

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.ticker import FuncFormatter, LogLocator
 
-from benchmarks.papers.cells import Record
+from benchmarks.harness import Record
 from benchmarks.papers.methods import GROUPS
 
 #: Ours stand out; the others are told apart by their markers.

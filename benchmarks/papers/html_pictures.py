@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib import pyplot as plt
 
 from benchmarks.experiments import Row
-from benchmarks.papers.cells import Record
+from benchmarks.harness import Record
 from benchmarks.papers.figures import draw_all, to_svg
 from benchmarks.papers.html import render_table, slug, tag, text
 from benchmarks.papers.paper_figures import PICTURES, draw_exhibits

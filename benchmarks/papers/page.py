@@ -3,7 +3,7 @@
 from collections import Counter
 from pathlib import Path
 
-from benchmarks.papers.cells import Record
+from benchmarks.harness import Record
 from benchmarks.papers.html import (
     add_counts,
     chip,

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from benchmarks.experiments import Row
-from benchmarks.papers.cells import Record
+from benchmarks.harness import Record
 from benchmarks.papers.figures import STYLES, WIDTH, draw_grid, write_plainly
 
 Look = dict[str, Any]

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 
 from benchmarks import additive, divide, projected
-from benchmarks.papers.cells import Record, Task
+from benchmarks.harness import Record
+from benchmarks.papers.cells import Task
 from benchmarks.papers.methods import GROUPS, Options
 from benchmarks.papers.sets import SETS
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.experiments import Row, render_rows
-from benchmarks.papers.cells import Record
+from benchmarks.harness import Record
 from benchmarks.papers.claims import CLAIMS, show_figure
 from benchmarks.papers.plan import DCSVM_SETTINGS
 from benchmarks.papers.tables import STUDY_TABLES, Shown, show_cells, show_sizes, show_study
@@ -134,7 +134,7 @@ def render_markdown(
     parts = ["# The papers' tables, measured", "", INTRODUCTION, "", "## Error against time", ""]
     for path in pictures:
         name = path.stem.removeprefix("error-time-")
-        parts.append(render_picture(path, f"Test error against seconds to fit, {name}"))
+        parts.append(f"- {render_picture(path, f'test error against seconds to fit, {name}')}")
     for paper, title in PAPERS.items():
         parts += ["", f"## {title}"]
         for shown in report.shown:
@@ -144,7 +144,8 @@ def render_markdown(
 
 
 def render_picture(path: Path, words: str) -> str:
-    return f"![{words}]({path.name})"
+    """Name a picture that is built beside the page, and say what it shows."""
+    return f"`docs/_build/{path.name}`: {words}"
 
 
 def render_shown(shown: Shown, machine: Record, picture: str | None) -> list[str]:
@@ -165,4 +166,8 @@ the test set and half a unit of the last printed digit. Tables of times alone ar
 relative to one method of the table, within a factor of 1.5, because machines differ. "Not
 comparable" says why. Methods of others are our own implementations in `widemargin.baselines`, but
 for LIBSVM and LIBLINEAR, which are scikit-learn's. LIBSVM has an intercept and one thread; ours and
-the other comparators have two threads, but in the tables of PmSVM and ICD one."""
+the other comparators have two threads, but in the tables of PmSVM and ICD one.
+
+Pictures are not kept in the repository. `python -m benchmarks render` draws them from the same
+measurements in `docs/_build`, and writes `docs/_build/results.html`, a page of all tables to sort and
+filter."""

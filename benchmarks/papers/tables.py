@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.experiments import Row
-from benchmarks.papers.cells import Record
+from benchmarks.harness import Record
 from benchmarks.papers.plan import DCSVM_SETTINGS, STUDIES
 from benchmarks.papers.published import Published, read_published
 from benchmarks.papers.sets import SETS

@@ -1,4 +1,4 @@
-"""oneDAL, as the SVC of scikit-learn-intelex."""
+"""oneDAL, as the SVC and SVR of scikit-learn-intelex."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from benchmarks.solvers import sklearn as libsvm
 
 try:
     # Imported by its own name, so that scikit-learn itself stays unpatched.
-    from sklearnex.svm import SVC
+    from sklearnex.svm import SVC, SVR
 except ImportError as error:
     raise ImportError(
         "scikit-learn-intelex is not installed: pip install 'widemargin[bench]', or leave intelex "
@@ -16,13 +16,16 @@ except ImportError as error:
     ) from error
 
 WARM_UP_ROWS = (300,)
+MODELS = {"exact": SVC, "regression": SVR}
 
 
-def make_model(params: dict[str, float]) -> SVC:
-    return SVC(kernel="rbf", tol=TOL, cache_size=CACHE_MEGABYTES, n_jobs=THREADS, **params)
+def make_model(suite: str, params: dict[str, float]) -> Any:
+    return MODELS[suite](
+        kernel="rbf", tol=TOL, cache_size=CACHE_MEGABYTES, n_jobs=THREADS, **params
+    )
 
 
-def extract_expansion(model: SVC, y_train: Any) -> PairExpansion:
+def extract_expansion(model: Any, y_train: Any) -> PairExpansion:
     # It hands what it does not support to scikit-learn without a word.
     if not hasattr(model, "_onedal_estimator"):
         raise RuntimeError("scikit-learn-intelex fell back to LIBSVM; this is no time of its own")

@@ -1,20 +1,21 @@
-"""LIBSVM, as scikit-learn's SVC."""
+"""LIBSVM, as scikit-learn's SVC, SVR and OneClassSVM."""
 
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.svm import SVC
+from sklearn.svm import SVC, SVR, OneClassSVM
 
 from benchmarks.records import PairExpansion
 from benchmarks.settings import CACHE_MEGABYTES, TOL
 
 WARM_UP_ROWS = (300,)
+MODELS = {"exact": SVC, "regression": SVR, "oneclass": OneClassSVM}
 
 
-def make_model(params: dict[str, float]) -> SVC:
-    return SVC(kernel="rbf", tol=TOL, cache_size=CACHE_MEGABYTES, **params)
+def make_model(suite: str, params: dict[str, float]) -> Any:
+    return MODELS[suite](kernel="rbf", tol=TOL, cache_size=CACHE_MEGABYTES, **params)
 
 
 def extract_expansion(model: Any, y_train: Any) -> PairExpansion:
@@ -28,8 +29,8 @@ def extract_expansion(model: Any, y_train: Any) -> PairExpansion:
     packed = model.dual_coef_.toarray() if issparse(model.dual_coef_) else model.dual_coef_
     packed = np.asarray(packed, dtype=np.float64)
     intercept = np.asarray(model.intercept_, dtype=np.float64)
-    n_classes = len(model.classes_)
-    if n_classes == 2:
+    n_classes = len(getattr(model, "classes_", ()))
+    if n_classes <= 2:
         return PairExpansion(support, packed, intercept)
     labels = np.searchsorted(model.classes_, y_train[support])
     coef = np.zeros((n_classes * (n_classes - 1) // 2, len(support)))

@@ -1,4 +1,4 @@
-"""KernelSVC of the library under test."""
+"""KernelSVC, KernelSVR and KernelOneClassSVM of the library under test."""
 
 from typing import Any
 
@@ -6,15 +6,17 @@ import numpy as np
 
 from benchmarks.records import PairExpansion
 from benchmarks.settings import THREADS, TOL
-from widemargin import KernelSVC
+from widemargin import KernelOneClassSVM, KernelSVC, KernelSVR
 
 #: The second size reaches the compiled loops that a few hundred rows do not need.
 WARM_UP_ROWS = (300, 3000)
 
-
-def make_model(params: dict[str, float]) -> KernelSVC:
-    return KernelSVC(kernel="rbf", C=params["C"], gamma=params["gamma"], tol=TOL, n_jobs=THREADS)
+MODELS = {"exact": KernelSVC, "regression": KernelSVR, "oneclass": KernelOneClassSVM}
 
 
-def extract_expansion(model: KernelSVC, y_train: Any) -> PairExpansion:
+def make_model(suite: str, params: dict[str, float]) -> Any:
+    return MODELS[suite](kernel="rbf", tol=TOL, n_jobs=THREADS, **params)
+
+
+def extract_expansion(model: Any, y_train: Any) -> PairExpansion:
     return PairExpansion(model.support_.astype(np.intp), model.dual_coef_, model.intercept_)

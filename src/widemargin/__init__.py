@@ -14,7 +14,9 @@ _HOMES = {
     "IntersectionSVC": "widemargin.additive.intersection_svc",
     "KernelOneClassSVM": "widemargin.exact.kernel_one_class",
     "KernelSVC": "widemargin.exact.kernel_svc",
+    "KernelSVCCV": "widemargin.exact.kernel_svc_cv",
     "KernelSVR": "widemargin.exact.kernel_svr",
+    "KernelSVRCV": "widemargin.exact.kernel_svr_cv",
     "LRSVC": "widemargin.additive.lr_svc",
     "PowerMeanSVC": "widemargin.additive.power_mean_svc",
     "ProjectedSVC": "widemargin.projected.projected_svc",
@@ -30,7 +32,9 @@ __all__ = [
     "IntersectionSVC",
     "KernelOneClassSVM",
     "KernelSVC",
+    "KernelSVCCV",
     "KernelSVR",
+    "KernelSVRCV",
     "PowerMeanSVC",
     "ProjectedSVC",
     "__version__",
@@ -54,7 +58,9 @@ if TYPE_CHECKING:
     from widemargin.divide.dc_svc import DCSVC
     from widemargin.exact.kernel_one_class import KernelOneClassSVM
     from widemargin.exact.kernel_svc import KernelSVC
+    from widemargin.exact.kernel_svc_cv import KernelSVCCV
     from widemargin.exact.kernel_svr import KernelSVR
+    from widemargin.exact.kernel_svr_cv import KernelSVRCV
     from widemargin.files.persistence import load, save
     from widemargin.projected.projected_svc import ProjectedSVC
 

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from itertools import pairwise
 from numbers import Integral
@@ -134,6 +134,18 @@ def _set_blas_threads(library: LibController, n_threads: int) -> None:
 
 #: ``with single_blas:`` where threads of BLAS would only be in each other's way.
 single_blas = _SingleBlas()
+
+
+@cache
+def _openmp_controller() -> ThreadpoolController:
+    """Handle on the OpenMP libraries, found once."""
+    return ThreadpoolController().select(user_api="openmp")
+
+
+def single_openmp() -> AbstractContextManager[object]:
+    """Hold the compiled loops of scikit-learn to one thread in the body of a ``with``."""
+    limits: AbstractContextManager[object] = _openmp_controller().limit(limits=1)
+    return limits
 
 
 @contextmanager

@@ -9,12 +9,13 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils import check_random_state
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight, _num_samples, validate_data
 
-from widemargin.kernels import Kernel, make_kernel
+from widemargin.kernels import Items, Kernel, make_kernel
 from widemargin.problem import Problem
 
 #: Rows looked at a time.
@@ -23,6 +24,11 @@ CHECKED_ROWS = 8192
 SHOWN_COLUMNS = 5
 #: Largest number that float64 holds.
 LARGEST = float(np.finfo(np.float64).max)
+#: End of a warning about a kernel that is not positive semidefinite.
+INDEFINITE = (
+    "so it is not positive semidefinite; the fit ends at a stationary point, which need not be the "
+    "optimum"
+)
 
 
 @dataclass(frozen=True)
@@ -84,6 +90,10 @@ def _validate_rows(
     estimator: Any, X: Any, y: Any, *, is_first: bool, layout: Layout = FLOAT_ROWS
 ) -> tuple[Any, Any]:
     """Finite data with labels, as wide as before unless they are the first."""
+    if isinstance(X, Items):
+        y = column_or_1d(y, warn=True)
+        check_consistent_length(_accept_items(estimator, X), y)
+        return X, y
     layout = FLOAT_ROWS if sparse.issparse(X) else layout
     checked: tuple[Any, Any] = validate_data(
         estimator, X, y, accept_sparse="csr", dtype=list(layout.types), order=layout.order,
@@ -104,10 +114,14 @@ def validate_regression(
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "
             "is None"
         )
-    X, y = validate_data(
-        estimator, X, y, accept_sparse="csr", dtype=list(FLOAT_ROWS.types), order="C",
-        accept_large_sparse=True, multi_output=True, y_numeric=True,
-    )  # fmt: skip
+    if isinstance(X, Items):
+        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        check_consistent_length(_accept_items(estimator, X), y)
+    else:
+        X, y = validate_data(
+            estimator, X, y, accept_sparse="csr", dtype=list(FLOAT_ROWS.types), order="C",
+            accept_large_sparse=True, multi_output=True, y_numeric=True,
+        )  # fmt: skip
     problem = _keep_weighted(X, sample_weight, precomputed=precomputed)
     return problem, np.asarray(y, np.float64)[problem.kept]
 
@@ -116,11 +130,30 @@ def validate_rows_alone(
     estimator: Any, X: Any, sample_weight: Any, *, precomputed: bool
 ) -> Problem:
     """Check training data without labels."""
-    X = validate_data(
-        estimator, X, accept_sparse="csr", dtype=list(FLOAT_ROWS.types), order="C",
-        accept_large_sparse=True,
-    )  # fmt: skip
+    if isinstance(X, Items):
+        _accept_items(estimator, X)
+    else:
+        X = validate_data(
+            estimator, X, accept_sparse="csr", dtype=list(FLOAT_ROWS.types), order="C",
+            accept_large_sparse=True,
+        )  # fmt: skip
     return _keep_weighted(X, sample_weight, precomputed=precomputed)
+
+
+def _accept_items(estimator: Any, X: Items) -> Items:
+    """Refuse an empty sequence; forget the width and the names of the features of an earlier fit."""
+    if len(X) == 0:
+        raise ValueError("X: there are no rows; give at least one")
+    for name in ("n_features_in_", "feature_names_in_"):
+        vars(estimator).pop(name, None)
+    return X
+
+
+def find_shape(estimator: Any, X: Any) -> tuple[int, ...]:
+    """Shape of checked training data, as scikit-learn records it; (n,) for what are no numbers."""
+    if isinstance(X, Items):
+        return (len(X),)
+    return (_num_samples(X), estimator.n_features_in_)
 
 
 def _keep_weighted(X: Any, sample_weight: Any, *, precomputed: bool) -> Problem:
@@ -187,6 +220,8 @@ def validate_labels(
 
 def validate_queries(estimator: Any, X: Any, layout: Layout = FLOAT_ROWS) -> Any:
     """Check data to predict on: finite, as wide as the training data."""
+    if isinstance(X, Items):
+        return X
     layout = FLOAT_ROWS if sparse.issparse(X) else layout
     X = validate_data(
         estimator, X, accept_sparse="csr", dtype=list(layout.types), order=layout.order, reset=False,
@@ -218,19 +253,24 @@ def _check_indices(X: Any) -> None:
 
 
 def validate_sample_weights(sample_weight: Any, X: Any) -> NDArray[np.float64]:
-    """Weight of every row; ones if none are given."""
+    """Weight of every row, zero for negative ones, with a warning; ones if none are given."""
     if sample_weight is None:
         return np.ones(X.shape[0])
     given = np.asarray(sample_weight)
-    if given.dtype.kind in "biuf" and not given.any():
-        raise ValueError("sample_weight: all weights are zero; give at least one row a weight")
-    weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
-    if (weights < 0).any():
+    if given.dtype.kind in "biuf" and (given <= 0).all():
         raise ValueError(
-            f"sample_weight: row {int(np.argmin(weights))} has weight {weights.min():g}; weights "
-            "must not be negative"
+            "sample_weight: all weights are zero or negative; give at least one row a positive one"
         )
-    return weights
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    is_negative = weights < 0
+    if is_negative.any():
+        warnings.warn(
+            f"sample_weight: {np.count_nonzero(is_negative)} rows have a negative weight, the first "
+            f"is row {int(np.argmax(is_negative))}; they are left out, like rows of weight zero",
+            UserWarning,
+            stacklevel=5,
+        )
+    return np.maximum(weights, 0.0)
 
 
 def validate_class_weights(class_weight: Any, classes: Any, y: Any) -> NDArray[np.float64]:
@@ -251,8 +291,8 @@ def _require_every_class(classes: NDArray[Any], kept_labels: NDArray[np.intp]) -
     missing = np.setdiff1d(np.arange(len(classes)), kept_labels)
     if len(missing):
         raise ValueError(
-            f"sample_weight: every row of class {classes[missing[0]]} has weight zero; drop the "
-            "class from the data or give one of its rows a weight"
+            f"sample_weight: every row of class {classes[missing[0]]} has weight zero or less; drop "
+            "the class from the data or give one of its rows a weight"
         )
 
 
@@ -268,11 +308,14 @@ def check_nonnegative(kernel: Kernel, X: Any, feature_names: Any = None) -> None
 def validate_anchors(anchors: Any, kernel: Kernel, X: Any, feature_names: Any = None) -> Any:
     """Anchors given by hand, in float64: finite, as wide as the data, in the kernel's domain."""
     is_sparse = sparse.issparse(anchors)
-    given = (sparse.csr_matrix if is_sparse else np.asarray)(anchors, dtype=np.float64)
+    wanted = f"an array of shape (n_anchors, {X.shape[1]})"
+    given = (
+        sparse.csr_matrix(anchors, dtype=np.float64)
+        if is_sparse
+        else as_floats("anchors", anchors, wanted)
+    )
     if given.ndim != 2 or given.shape[0] == 0 or given.shape[1] != X.shape[1]:
-        raise ValueError(
-            f"anchors: give an array of shape (n_anchors, {X.shape[1]}), got {given.shape}"
-        )
+        raise ValueError(f"anchors: give {wanted}, got {given.shape}")
     if not np.isfinite(given.data if is_sparse else given).all():
         raise ValueError("anchors: there is NaN or infinity among them; give finite numbers")
     columns = find_negative_columns(given)
@@ -326,7 +369,7 @@ def check_precomputed(X: Any) -> None:
             f"{X.shape}; pass the kernel between all pairs of training rows"
         )
     if sparse.issparse(X):
-        raise ValueError("X: with kernel='precomputed' the matrix must be dense; use X.toarray()")
+        raise TypeError("X: Sparse precomputed kernel matrices are not supported; use X.toarray()")
     scale = max(float(np.abs(X).max()), 1e-30)
     asymmetry = max(
         float(np.abs(X[i : i + 512] - X[:, i : i + 512].T).max()) for i in range(0, len(X), 512)
@@ -393,9 +436,9 @@ def resolve_kernel(kernel: Any, gamma: Any, degree: Any, coef0: Any, problem: Pr
     """Kernel object for an estimator's parameters, with ``gamma`` found from the data."""
     check_integer("degree", degree, low=0)
     check_number("coef0", coef0)
-    return make_kernel(
-        kernel, gamma=resolve_gamma(gamma, problem), degree=int(degree), coef0=float(coef0)
-    )
+    # A callable has no gamma, and things that are no numbers have no variance.
+    resolved = 0.0 if isinstance(problem.X, Items) else resolve_gamma(gamma, problem)
+    return make_kernel(kernel, gamma=resolved, degree=int(degree), coef0=float(coef0))
 
 
 def check_norms(what: str, norms: NDArray[np.float64], scaler: str) -> None:
@@ -413,9 +456,8 @@ def check_kernel_range(kernel: Kernel, diag: NDArray[np.float64]) -> None:
     check_norms(f"kernel: values of the {kernel.name!r} kernel", diag, "StandardScaler")
     if diag.min() < 0:
         warnings.warn(
-            f"The {kernel.name!r} kernel has a negative diagonal on these data, so it is not "
-            "positive semidefinite; the solution is a local one",
-            UserWarning,
+            f"The {kernel.name!r} kernel has a negative diagonal on these data, {INDEFINITE}",
+            ConvergenceWarning,
             stacklevel=4,
         )
 
@@ -446,6 +488,14 @@ def check_integer(name: str, value: Any, *, low: int) -> None:
     """Refuse anything but an integer of at least ``low``."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < low:
         raise ValueError(f"{name}: must be an integer of at least {low}, got {value!r}")
+
+
+def as_floats(name: str, value: Any, wanted: str) -> NDArray[np.float64]:
+    """A parameter as an array of float64; ``wanted`` says what to give instead of anything else."""
+    try:
+        return np.asarray(value, np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{name}: give {wanted}, got {value!r}") from error
 
 
 def check_columns(name: str, columns: Any, n_features: int) -> NDArray[np.intp]:

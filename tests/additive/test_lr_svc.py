@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
+from sklearn.cluster import MiniBatchKMeans
 from sklearn.svm import LinearSVC
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from tests.reference import kernels as reference
 from widemargin import LRSVC
+from widemargin.additive import anchors as anchor_choice
 
 TIGHT = {"tol": 1e-8, "max_iter": 100_000, "random_state": 0}
 
@@ -122,6 +125,25 @@ def test_histogram_kernels_need_histograms(digits):
 def test_bad_parameters(digits, params, message):
     with pytest.raises(ValueError, match=message):
         LRSVC(**params).fit(*digits)
+
+
+@pytest.mark.parametrize(("n_anchors", "is_alone"), [(5, True), (400, False)])
+def test_kmeans_of_few_rows_uses_one_thread(digits, monkeypatch, n_anchors, is_alone):
+    """Threads that have next to nothing to do wait for each other, seconds on busy cores."""
+    counts = []
+
+    class Recorder(MiniBatchKMeans):
+        def fit(self, *args, **kwargs):
+            pools = threadpool_info()
+            counts.extend(p["num_threads"] for p in pools if p["user_api"] == "openmp")
+            return super().fit(*args, **kwargs)
+
+    monkeypatch.setattr(anchor_choice, "MiniBatchKMeans", Recorder)
+    X, y = digits
+    with threadpool_limits(limits=2, user_api="openmp"):
+        LRSVC(n_anchors=n_anchors, max_iter=1, tol=1e3).fit(X, y)
+    assert counts
+    assert max(counts) == (1 if is_alone else 2)
 
 
 @pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")

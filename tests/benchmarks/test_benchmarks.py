@@ -22,7 +22,7 @@ from benchmarks.settings import LONG_FIT_SECONDS
 from benchmarks.solvers import load_solver
 from benchmarks.storage import append_measurement, read_measurements
 
-from benchmarks import experiments, objective, run, worker
+from benchmarks import experiments, objective, pages, run, suites
 
 SOLVERS = [
     "widemargin",
@@ -49,7 +49,7 @@ def data(request):
 
 def fit_expansion(data, solver_name):
     solver = load_solver(solver_name)
-    model = solver.make_model(data.params).fit(data.X_train, data.y_train)
+    model = solver.make_model("exact", data.params).fit(data.X_train, data.y_train)
     return model, solver.extract_expansion(model, data.y_train)
 
 
@@ -77,7 +77,7 @@ def measure_slowly(data, expansion):
 @pytest.mark.parametrize("solver_name", SOLVERS)
 def test_measures_follow_their_definition(data, solver_name):
     _, expansion = fit_expansion(data, solver_name)
-    measures = objective.measure_model(data, expansion)
+    measures = objective.measure_classifier(data, expansion)
     expected_objective, expected_gap = measure_slowly(data, expansion)
     assert measures["objective"] == pytest.approx(expected_objective, rel=1e-12)
     assert measures["duality_gap"] == pytest.approx(expected_gap, rel=1e-6)
@@ -100,14 +100,14 @@ def test_expansion_decides_as_its_model(data, solver_name):
 
 @pytest.mark.parametrize("solver_name", SOLVERS)
 def test_objective_agrees_with_libsvm(data, solver_name):
-    theirs = objective.measure_model(data, fit_expansion(data, "sklearn")[1])["objective"]
-    ours = objective.measure_model(data, fit_expansion(data, solver_name)[1])["objective"]
+    theirs = objective.measure_classifier(data, fit_expansion(data, "sklearn")[1])["objective"]
+    ours = objective.measure_classifier(data, fit_expansion(data, solver_name)[1])["objective"]
     assert ours == pytest.approx(theirs, rel=1e-5)
 
 
 def test_objective_agrees_with_the_estimator(data):
     model, expansion = fit_expansion(data, "widemargin")
-    measures = objective.measure_model(data, expansion)
+    measures = objective.measure_classifier(data, expansion)
     assert measures["objective"] == pytest.approx(np.sum(model.objective_), rel=1e-5)
 
 
@@ -118,24 +118,24 @@ def test_sparse_rows_measure_like_dense_ones(solver_name):
         "sparse", csr_matrix(dense.X_train), dense.y_train, None, dense.y_test, dense.params
     )
     measures = [
-        objective.measure_model(d, fit_expansion(d, solver_name)[1]) for d in (dense, sparse)
+        objective.measure_classifier(d, fit_expansion(d, solver_name)[1]) for d in (dense, sparse)
     ]
     assert measures[0]["objective"] == pytest.approx(measures[1]["objective"], rel=1e-5)
 
 
 def test_gap_is_left_out_when_it_would_take_too_long(data, monkeypatch):
     _, expansion = fit_expansion(data, "sklearn")
-    full = objective.measure_model(data, expansion)
+    full = objective.measure_classifier(data, expansion)
     monkeypatch.setattr(objective, "MAX_GAP_ENTRIES", 1)
     monkeypatch.setattr(objective, "BLOCK_BYTES", 1)
-    short = objective.measure_model(data, expansion)
+    short = objective.measure_classifier(data, expansion)
     assert short["duality_gap"] is None
     assert short["objective"] == pytest.approx(full["objective"], rel=1e-12)
 
 
-def test_worker_measures_everything(data, monkeypatch):
-    monkeypatch.setattr(worker, "touch_memory", lambda: None)
-    record = worker.measure(data, load_solver("widemargin"))
+def test_a_suite_measures_everything(data, monkeypatch):
+    monkeypatch.setattr(suites, "touch_memory", lambda: None)
+    record = suites.measure_data("exact", data, "widemargin")
     assert record["fit_seconds"] > 0
     assert record["predict_seconds"] > 0
     assert record["accuracy"] > 0.95
@@ -157,31 +157,33 @@ def make_measurement(dataset, solver, repeat=1, fit_seconds=1.0, objective=-100.
     }  # fmt: skip
 
 
-def write_measurements(path, measurements):
+def render(root, measurements):
+    """Render the exact suite in a folder of its own; returns the page."""
+    results = root / "benchmarks" / "results"
     for measurement in measurements:
-        append_measurement(path, measurement)
-    return str(path)
+        append_measurement(results / "exact.jsonl", measurement)
+    (root / "docs").mkdir(exist_ok=True)
+    if not (root / "README.md").exists():
+        (root / "README.md").write_text(
+            "a\n<!-- benchmark:exact -->\nold\n<!-- /benchmark:exact -->\nb\n"
+        )
+    assert main(["render", "--root", str(root), "--only", "suites"]) == 0
+    return (root / "docs" / pages.SUITE_PAGES["exact"]).read_text()
 
 
-@pytest.fixture
-def results(tmp_path):
-    """Two repeats of ours; on the second set a ratio just below its target."""
-    return write_measurements(
-        tmp_path / "exact.jsonl",
-        [
-            make_measurement("easy", "widemargin", 1, 2.0),
-            make_measurement("easy", "widemargin", 2, 1.0),
-            make_measurement("easy", "sklearn", 1, 12.0),
-            make_measurement("easy", "intelex", 1, 4.0),
-            make_measurement("hard", "widemargin", 1, 1.0),
-            make_measurement("hard", "sklearn", 1, 9.99),
-        ],
-    )
+#: Two repeats of ours; on the second set a ratio just below its target.
+MEASURED = [
+    make_measurement("easy", "widemargin", 1, 2.0),
+    make_measurement("easy", "widemargin", 2, 1.0),
+    make_measurement("easy", "sklearn", 1, 12.0),
+    make_measurement("easy", "intelex", 1, 4.0),
+    make_measurement("hard", "widemargin", 1, 1.0),
+    make_measurement("hard", "sklearn", 1, 9.99),
+]
 
 
-def test_page_takes_the_best_repeat_and_judges_targets(results, tmp_path):
-    assert main(["render", results, "-o", str(tmp_path / "page.md")]) == 0
-    page = (tmp_path / "page.md").read_text()
+def test_page_takes_the_best_repeat_and_judges_targets(tmp_path):
+    page = render(tmp_path, MEASURED)
     assert "| easy | 1,000 | 3 | LIBSVM | 12.00 |" in page
     assert "| easy | 1,000 | 3 | widemargin | 1.00 | 0.50 |" in page
     assert "easy: all targets are met: fit 10x LIBSVM met (12.0x)" in page
@@ -191,39 +193,31 @@ def test_page_takes_the_best_repeat_and_judges_targets(results, tmp_path):
 
 
 def test_no_target_is_met_at_another_objective(tmp_path):
-    path = write_measurements(
-        tmp_path / "r.jsonl",
-        [
-            make_measurement("set", "widemargin", objective=-99.9),
-            make_measurement("set", "sklearn", fit_seconds=99.0),
-        ],
-    )
-    main(["render", path, "-o", str(tmp_path / "page.md")])
-    assert "no target counts as met" in (tmp_path / "page.md").read_text()
+    ours = make_measurement("set", "widemargin", objective=-99.9)
+    page = render(tmp_path, [ours, make_measurement("set", "sklearn", fit_seconds=99.0)])
+    assert "no target counts as met" in page
 
 
-def test_short_table_replaces_only_what_is_marked(results, tmp_path):
-    readme = tmp_path / "README.md"
-    readme.write_text("a\n<!-- benchmark:exact -->\nold\n<!-- /benchmark:exact -->\nb\n")
-    for _ in range(2):
-        assert main(["render", results, "--into", str(readme)]) == 0
-    text = readme.read_text()
+def test_short_table_replaces_only_what_is_marked(tmp_path):
+    render(tmp_path, MEASURED)
+    render(tmp_path, [])
+    text = (tmp_path / "README.md").read_text()
     assert text.startswith("a\n<!-- benchmark:exact -->\n| dataset")
     assert text.endswith("|\n<!-- /benchmark:exact -->\nb\n")
     assert "| easy | 1,000 x 3 | 12.0 | 4.0 | 1.0 | 12.0 | 4.0 |" in text
     assert "old" not in text
 
 
-def test_missing_markers_are_reported(results, tmp_path):
+def test_missing_markers_are_reported(tmp_path):
     (tmp_path / "README.md").write_text("nothing here")
     with pytest.raises(ValueError, match="markers"):
-        main(["render", results, "--into", str(tmp_path / "README.md")])
+        render(tmp_path, MEASURED)
 
 
 def test_run_resumes_and_spares_slow_peers(tmp_path, monkeypatch):
     asked = []
 
-    def pretend(dataset, solver, max_rows, label):
+    def pretend(plan, dataset, solver, label):
         asked.append((dataset, solver))
         measurement = make_measurement(dataset, solver, fit_seconds=LONG_FIT_SECONDS + 1)
         return {key: value for key, value in measurement.items() if key != "repeat"}
@@ -248,7 +242,7 @@ def test_spent_budget_begins_nothing(tmp_path, monkeypatch):
 
 def test_unknown_names_are_refused(capsys):
     with pytest.raises(SystemExit):
-        main(["run", "exact", "--datasets", "ijcnn2"])
+        main(["exact", "--datasets", "ijcnn2"])
     assert "'ijcnn2' is none of ijcnn1, a9a" in capsys.readouterr().err
 
 

@@ -1,6 +1,5 @@
 """The tables of the papers: what is measured for them, and what is said about it."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -15,8 +14,9 @@ pytest.importorskip("matplotlib")
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.__main__ import main
+from benchmarks.harness import Running
 from benchmarks.papers import cells, command, sets, tables
-from benchmarks.papers.cells import Answers, Task, run_task
+from benchmarks.papers.cells import Task, run_task
 from benchmarks.papers.claims import CLAIMS, TITLES, judge_anchors, judge_bound
 from benchmarks.papers.figures import draw_all, find_frontier, group_curves, to_svg
 from benchmarks.papers.methods import GROUPS
@@ -166,32 +166,15 @@ def test_an_unknown_table_is_refused(capsys):
 
 
 def start(code):
-    return Answers(
+    return Running(
         subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     )
-
-
-def test_answers_come_one_by_one_until_the_process_ends():
-    with start("print('{\"a\": 1}'); print('{\"a\": 2}')") as answers:
-        assert [answers.wait(20)["a"], answers.wait(20)["a"]] == [1, 2]
-        assert answers.wait(20) is None
-        assert answers.ended == "failed with code 0"
-
-
-def test_a_process_that_fails_or_is_late_is_told_apart():
-    with start("raise SystemExit(3)") as answers:
-        assert answers.wait(20) is None
-        assert answers.ended == "failed with code 3"
-    with start("import time; time.sleep(60)") as answers:
-        assert answers.wait(0.2) is None
-        assert answers.ended == "took over 0 s"
-        assert answers.wait(20) is None
 
 
 def test_slower_settings_are_not_tried_after_one_that_is_late(monkeypatch):
     answers = r'{}\n{}\n{"fit_s": 1}'
     code = f"import time; print('{answers}', flush=True); time.sleep(60)"
-    monkeypatch.setattr(cells, "start_worker", lambda task: start(code))
+    monkeypatch.setattr(cells, "start_job", lambda job: start(code))
     task = Task("ijcnn1", 10, "kernel", "LLSVM", tuple({"n_landmarks": n} for n in (30, 100, 300)))
     kept = []
     run_task(task, 1.0, kept.append)
@@ -202,7 +185,7 @@ def test_slower_settings_are_not_tried_after_one_that_is_late(monkeypatch):
 
 
 def test_a_warm_up_that_fails_is_told(monkeypatch):
-    monkeypatch.setattr(cells, "start_worker", lambda task: start("raise SystemExit(2)"))
+    monkeypatch.setattr(cells, "start_job", lambda job: start("raise SystemExit(2)"))
     kept = []
     run_task(Task("ijcnn1", 10, "kernel", "LIBSVM", ({},)), 1.0, kept.append)
     assert kept[0]["outcome"] == "the warm-up failed with code 2"
@@ -229,20 +212,17 @@ def test_a_run_resumes_and_keeps_what_it_has(monkeypatch, tmp_path):
     assert {task.method for task in ran[n_cells:]} == {"ICD"}
 
 
-def test_a_worker_measures_a_real_fit(monkeypatch, capsys):
-    from benchmarks.papers import worker
+def test_a_task_measures_a_real_fit(monkeypatch):
+    from benchmarks.papers import fits
     from benchmarks.records import BenchmarkData
 
     rng = np.random.default_rng(0)
     X = rng.random((400, 3)).astype(np.float32)
     y = np.where(X[:, 0] > 0.5, 1, -1)
     data = BenchmarkData("made", X, y, X, y, {"C": 1.0, "gamma": 1.0})
-    monkeypatch.setattr(worker, "load_set", lambda name, rows: data)
-    monkeypatch.setattr(worker, "touch_memory", lambda n_bytes: None)
-    worker.main(
-        {"data": "made", "rows": 400, "group": "kernel", "method": "LIBSVM", "settings": [{}]}
-    )
-    ready, fitted, measured = map(json.loads, capsys.readouterr().out.splitlines())
+    monkeypatch.setattr(fits, "load_set", lambda name, rows: data)
+    monkeypatch.setattr(fits, "touch_memory", lambda n_bytes: None)
+    ready, fitted, measured = fits.measure_task("made", 400, "kernel", "LIBSVM", [{}])
     assert ready == {"ready": True}
     assert fitted == {"fitted": True}
     assert measured["accuracy"] > 90.0
@@ -347,6 +327,7 @@ def test_a_report_shows_every_exhibit(tmp_path):
     assert [shown.name for shown in report.shown] == list(SHOWN)
     text = render_markdown(report, [Path("error-time-ijcnn1-9.png")])
     assert text.count("### ") == len(SHOWN)
-    assert "seconds to fit, ijcnn1-9](error-time-ijcnn1-9.png)" in text
+    assert "- `docs/_build/error-time-ijcnn1-9.png`: test error against seconds to fit" in text
+    assert "![" not in text
     row = next(line for line in text.splitlines() if line.startswith("| ijcnn1 | LIBSVM |"))
     assert "98.69" in row

@@ -139,7 +139,7 @@ def test_divide_and_conquer(files, capsys, stop_level):
 @pytest.mark.parametrize(
     ("options", "shown"),
     [
-        (["--estimator", "AdditiveSVC", "--C", "10", "--scaling", "max"], "numbers a value"),
+        (["--estimator", "AdditiveSVC", "--C", "10", "--scaling", "max"], "rank of the table"),
         (["--estimator", "IntersectionSVC", "--multi-class", "crammer_singer"], "intersection"),
         (["--estimator", "PowerMeanSVC", "--lut", "--p", "-8", "--C", "10"], "power_mean"),
         (["--estimator", "LRSVC", "--n-anchors", "20", "--C", "10"], "anchors"),

@@ -11,7 +11,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
 from tests.reference import svm_dual
-from widemargin import DCSVC, KernelSVC
+from widemargin import DCSVC, LRSVC, KernelSVC, KernelSVR, ProjectedSVC
 from widemargin.budget import Budget, StopReason
 from widemargin.exact import float64_finish
 from widemargin.exact.dual_problem import classification_dual
@@ -91,6 +91,22 @@ def test_values_whose_squares_overflow_are_refused(kernel, gamma, n):
     X = 1e186 * rng.random((n, 3))
     with pytest.raises(ValueError, match="X: the values are so large"):
         KernelSVC(kernel=kernel, gamma=gamma).fit(X, np.arange(n) % 2)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [KernelSVC(), KernelSVR(), DCSVC(), LRSVC(n_anchors=5), ProjectedSVC(n_basis=3)],
+    ids=repr,
+)
+@pytest.mark.parametrize("n", [50, 500])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
+def test_scalar_products_that_overflow_are_refused(model, n, form):
+    """Every diagonal entry is tanh(inf) = 1, yet infinities of both signs add up to NaN elsewhere."""
+    X = np.random.default_rng(0).normal(size=(n, 3))
+    model.set_params(kernel="sigmoid", gamma=1.0)
+    for size in (1e25, 1e160, 1e300):
+        with pytest.raises(ValueError, match="X: the values are so large that scalar products"):
+            model.fit(form(size * X), np.arange(n) % 2)
 
 
 def test_data_that_hardly_vary_are_refused_by_scale():

@@ -370,7 +370,7 @@ def test_negative_features_name_the_column(cancer):
 
 @pytest.mark.parametrize(
     ("weight", "words"),
-    [(-1.0, "negative"), (0.0, "zero"), (np.nan, "NaN")],
+    [(-1.0, "zero or negative"), (0.0, "zero or negative"), (np.nan, "NaN")],
 )
 def test_bad_weights(cancer, weight, words):
     X, y = cancer

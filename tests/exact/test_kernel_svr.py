@@ -163,3 +163,37 @@ def test_bad_targets():
         KernelSVR().fit(X, np.where(y > 0, np.nan, y))
     with pytest.raises(ValueError, match="inconsistent"):
         KernelSVR().fit(X, y[:-1])
+
+
+@pytest.mark.parametrize("n", [50, 300, 2500])
+def test_without_intercept_the_conditions_hold(n):
+    """At the optimum, a step along the gradient of any one variable leads back to where it began."""
+    X, y = draw(n)
+    C, epsilon, K = 5.0, 0.1, gaussian(X, 0.3)
+    model = KernelSVR(C=C, epsilon=epsilon, gamma=0.3, tol=1e-4, fit_intercept=False)
+    coef = coefficients(model.fit(X, y + 2.0), n)
+    assert model.intercept_[0] == 0.0
+    step = coef - (K @ coef - y - 2.0)
+    best = np.clip(np.sign(step) * np.maximum(np.abs(step) - epsilon, 0.0), -C, C)
+    assert_allclose(coef, best, atol=2e-4)
+    assert_allclose(model.objective_, dual(K, y + 2.0, epsilon, coef), rtol=1e-5)
+    assert abs(coef.sum()) > 1e-3
+
+
+def test_a_warm_start_begins_at_the_solution():
+    X, y = draw(600)
+    targets = np.c_[y, -(y**2)]
+    model = KernelSVR(gamma=0.3, C=5.0, warm_start=True).fit(X, targets)
+    assert model.n_iter_.min() > 0
+    assert_array_equal(model.fit(X, targets).n_iter_, 0)
+    warm = model.set_params(C=1.0).fit(X, targets)
+    cold = KernelSVR(gamma=0.3, C=1.0).fit(X, targets)
+    assert_allclose(warm.objective_, cold.objective_, rtol=1e-4)
+    # Other rows or targets: the solution does not fit, and the fit begins anew.
+    assert_allclose(model.fit(X[:500], y[:500]).predict(X[:500]).shape, (500,))
+
+
+@pytest.mark.parametrize("name", ["fit_intercept", "warm_start"])
+def test_flags_are_flags(name):
+    with pytest.raises(ValueError, match=f"{name}: must be True or False"):
+        KernelSVR(**{name: "yes"}).fit(*draw(20))

@@ -12,6 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler, scale
 from sklearn.svm import SVC
 
+from tests.export.clusters import possible_clusters, reaches_class
 from widemargin import (
     DCSVC,
     LRSVC,
@@ -273,6 +274,33 @@ def test_clusters(kernel, tmp_path):
     decisions, _, files = run(model, X, tmp_path, dtype="int16")
     deviations = np.abs(decisions * files.unit - expected).max(axis=1)
     assert np.mean(deviations <= files.error_bound + 1e-3 * np.abs(expected).max()) > 0.98
+
+
+@needs_compiler
+def test_rows_between_clusters_in_fixed_point(tmp_path):
+    """They go to a cluster that the bound allows, and no other row changes its cluster."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 1))
+    model = DCSVC(
+        kernel="linear", n_clusters=4, n_levels=2, stop_level=2, sample_size=40, fit_intercept=False,
+        random_state=0,
+    ).fit(X, X[:, 0] * rng.normal(size=200) > 0)  # fmt: skip
+    described = describe(model)
+    queries = np.linspace(-2, 2, 4001)[:, None].astype(np.float32).astype(np.float64)
+    decisions, classes, files = run(model, queries, tmp_path, dtype="int16")
+    differs = (
+        np.abs(decisions * files.unit - raw_decisions(model, queries))[:, 0] > files.error_bound
+    )
+    # Some rows do go to another cluster.
+    assert 0 < differs.mean() < 0.1
+    rows = np.flatnonzero(differs)
+    bounds = files.route_bound, files.error_bound
+    assert reaches_class(described, queries[rows], classes[rows], *bounds).all()
+    assert not reaches_class(described, queries[rows], classes[rows], 0.0, 0.0).all()
+    clusters = [possible_clusters(described.functions, row[None], 0.0) for row in queries]
+    assert max(map(len, clusters)) <= 2
+    assert f"#define MODEL_ROUTE_BOUND {files.route_bound!r}\n" in files.header.read_text()
+    assert to_c(model, tmp_path / "model.c", verbose=False).route_bound is None
 
 
 @needs_compiler

@@ -108,6 +108,18 @@ def test_files_that_do_not_fit_together_are_refused(data, tmp_path, change):
         widemargin.load(path)
 
 
+@pytest.mark.parametrize("model", [AdditiveSVC(), IntersectionSVC(), PowerMeanSVC(), LRSVC()])
+@pytest.mark.parametrize("n_features", [10**12, 10**400])
+def test_a_number_of_features_that_no_array_has_is_refused(data, tmp_path, model, n_features):
+    """No array of that size may be made in order to find out."""
+    path = tmp_path / "model.wm"
+    widemargin.save(model.fit(*data), path)
+    file = read_model_file(path)
+    write_model_file(path, file.kind, dict(file.meta) | {"n_features": n_features}, file.arrays)
+    with pytest.raises(ValueError, match=r"cannot read .* n_features is 10{12}"):
+        widemargin.load(path)
+
+
 def test_curves_must_fit_their_offsets(data, tmp_path):
     path = tmp_path / "model.wm"
     widemargin.save(IntersectionSVC(random_state=0).fit(*data), path)

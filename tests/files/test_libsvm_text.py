@@ -96,7 +96,7 @@ def predict_with_libsvm(model, samples):
 
 
 def assert_same_model(first, second):
-    for name in ("kernel", "degree", "gamma", "coef0", "labels"):
+    for name in ("kernel", "degree", "gamma", "coef0", "labels", "svm_type"):
         assert getattr(first, name) == getattr(second, name)
     for name in ("rho", "n_support", "coef"):
         np.testing.assert_array_equal(getattr(first, name), getattr(second, name), strict=True)
@@ -225,6 +225,12 @@ def test_unsorted_and_single_precision_vectors_are_written_in_order():
         ({"rho": np.full(3, np.nan)}, "finite"),
         ({"gamma": np.inf}, "finite"),
         ({"n_support": np.array([1, 1, 2])}, "nr_sv must"),
+        ({"svm_type": "one_class"}, "has no classes"),
+        (
+            {"svm_type": "nu_svr", "labels": (), "n_support": np.zeros(0, int)},
+            "unsupported svm_type",
+        ),
+        ({"labels": (), "n_support": np.zeros(0, int), "rho": np.zeros(1)}, "label takes 2 values"),
         ({"coef": np.zeros((3, 2))}, "coef must have shape"),
         ({"coef": np.full((2, 3), np.inf)}, "must be finite"),
         ({"vectors": csr_matrix(np.full((3, 1), np.nan))}, "must be finite"),
@@ -244,9 +250,14 @@ def test_inconsistent_model_is_not_written(tmp_path, changes, message):
 @pytest.mark.parametrize(
     ("old", "new", "line", "message"),
     [
-        ("c_svc", "nu_svc", 1, "only c_svc is supported"),
-        ("c_svc", "one_class", 1, "only c_svc is supported"),
-        ("c_svc", "", 1, "only c_svc is supported"),
+        ("c_svc", "nu_svc", 1, "c_svc, epsilon_svr, one_class are supported"),
+        ("c_svc", "nu_svr", 1, "c_svc, epsilon_svr, one_class are supported"),
+        ("c_svc", "one_class", 9, "label belongs to classifiers, but svm_type is one_class"),
+        ("c_svc", "epsilon_svr", 9, "label belongs to classifiers, but svm_type is epsilon_svr"),
+        ("c_svc", "", 1, "c_svc, epsilon_svr, one_class are supported"),
+        ("c_svc", "c_svc c_svc", 1, "c_svc, epsilon_svr, one_class are supported"),
+        ("label 1 -1\n", "", 12, "label missing"),
+        ("nr_sv 1 2\n", "", 12, "nr_sv missing"),
         ("polynomial", "laplace", 2, "linear, polynomial, rbf"),
         ("polynomial", "rbf linear", 2, "unsupported kernel_type"),
         ("degree 2", "depth 2", 3, "unknown key 'depth'"),
@@ -302,6 +313,30 @@ def test_malformed_line_is_named(old, new, line, message):
     assert TEXT.count(old) == 1
     with pytest.raises(ModelFileError, match=message) as caught:
         parse_libsvm_model(TEXT.replace(old, new), source="some.model")
+    assert str(caught.value).startswith(f"some.model, line {line}: ")
+
+
+@pytest.mark.parametrize("svm_type", ["epsilon_svr", "one_class"])
+@pytest.mark.parametrize(
+    ("old", "new", "line", "message"),
+    [
+        ("nr_class 2", "nr_class 3", 6, "nr_class is 2"),
+        ("nr_class 2", "nr_class", 6, "nr_class is 2"),
+        ("nr_class 2\n", "", 9, "nr_class missing"),
+        ("total_sv 3", "total_sv 4", 7, "total_sv is 4 but 3"),
+        ("rho 0.125", "rho 0.125 1", 8, "rho takes 1 values"),
+        ("rho 0.125\n", "rho 0.125\nnr_sv 1 2\n", 9, "nr_sv belongs to classifiers"),
+        ("1 1:0.5 3:-2", "1 1 1:0.5", 11, "not a number"),
+        ("-0.25 2:1e-3", "", 12, "1 coefficients"),
+    ],
+)
+def test_malformed_line_of_a_model_without_classes(svm_type, old, new, line, message):
+    text = TEXT.replace("c_svc", svm_type).replace("label 1 -1\n", "").replace("nr_sv 1 2\n", "")
+    text = text.replace("probB 0.25\n", "")
+    assert parse_libsvm_model(text).svm_type == svm_type
+    assert text.count(old) == 1
+    with pytest.raises(ModelFileError, match=message) as caught:
+        parse_libsvm_model(text.replace(old, new), source="some.model")
     assert str(caught.value).startswith(f"some.model, line {line}: ")
 
 

@@ -11,7 +11,9 @@ from widemargin import (
     LRSVC,
     AdditiveSVC,
     IntersectionSVC,
+    KernelOneClassSVM,
     KernelSVC,
+    KernelSVR,
     PowerMeanSVC,
     ProjectedSVC,
 )
@@ -19,6 +21,8 @@ from widemargin.files.container import read_model_file, write_model_file
 
 MODELS = {
     "KernelSVC": KernelSVC(),
+    "KernelSVR": KernelSVR(epsilon=0.01),
+    "KernelOneClassSVM": KernelOneClassSVM(),
     "DCSVC": DCSVC(n_levels=1, n_clusters=2, stop_level=1, combine="bcm"),
     "AdditiveSVC": AdditiveSVC(),
     "IntersectionSVC": IntersectionSVC(),
@@ -29,7 +33,9 @@ MODELS = {
 INFINITE = {"float": "inf"}
 #: Of every parameter, values that a fit refuses.
 BAD = {
-    "C": [0, -1.0, "1", None, INFINITE, True, 10**400],
+    "C": [0, -1.0, "1", None, {"float": "-inf"}, True, 10**400],
+    "epsilon": [-0.1, "wide", None, INFINITE, 10**400],
+    "nu": [0, -0.5, 1.5, "half", None, INFINITE],
     "tol": [0, "small", INFINITE, 10**400],
     "max_iter": [-2, 1.5, "9"],
     "max_time": [0, -1, "1 s", INFINITE],
@@ -56,7 +62,7 @@ BAD = {
     "solver": ["newton"],
     "clip_quantile": [0, 2],
     "n_anchors": [0, 2.5],
-    "anchors": ["best", 5, None],
+    "anchors": ["best", 5, None, 10**400, {"pairs": [[1, "x"]]}],
     "explanatory": ["os.system"],
     "n_basis": ["9" * 5000, "few", 0, -1],
     "candidates": ["some", 0],
@@ -137,7 +143,7 @@ def test_arrays_must_be_finite(stored, tmp_path, name, value):
     path = tmp_path / "m.wm"
     content = read_model_file(stored / name).arrays
     floats = [key for key, array in content.items() if array.dtype.kind == "f"]
-    if name in ("KernelSVC", "DCSVC"):
+    if name in ("KernelSVC", "KernelSVR", "KernelOneClassSVM", "DCSVC"):
         floats = [key for key in floats if key not in ("objective", "duality_gap")]
     assert len(floats) >= 2
 

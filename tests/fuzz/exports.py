@@ -6,12 +6,14 @@ import warnings
 
 import numpy as np
 
+from tests.export.clusters import reaches_class
 from tests.export.test_c import COMPILER, DECIDE, FLAGS, FLOAT32, MAIN, near_boundary, raw_decisions
 from tests.fuzz.cases import refusable, require
 from tests.fuzz.oracles import largest_sum
 from tests.fuzz.problems import draw_data, draw_estimator, kernel_rows, needs_histograms
 from tests.reference.kernels import to_dense
 from widemargin.export import to_c
+from widemargin.export.description import ClusterSum, CurveSum, describe
 
 #: Conversions of floats to integers out of range are not among "undefined" for gcc.
 SANITIZERS = ["-fsanitize=float-cast-overflow"]
@@ -84,6 +86,18 @@ def _ask(folder, rows, what):
     return table[:, :-2], table[:, -1].astype(int)
 
 
+def _at_a_border(model, X, expected, limit):
+    """Rows with a value so near the border of two bins that float32 may put it into the other.
+
+    With few rows, and the largest value of a column as last border, one such row is a large share.
+    """
+    if not hasattr(model, "quantiser_"):
+        return np.zeros(len(X), bool)
+    rounding = 4 * np.finfo(np.float32).eps * (np.abs(X) + np.abs(X).max())
+    moved = [raw_decisions(model, np.maximum(X + way * rounding, 0.0)) for way in (-1, 1)]
+    return np.any([np.abs(found - expected) > limit for found in moved], axis=(0, 2))
+
+
 def _compare(model, files, X, decisions, classes):
     """Ordinary rows get the class of the model, unless a deviation within the bound changes it.
 
@@ -96,8 +110,14 @@ def _compare(model, files, X, decisions, classes):
         return
     expected = raw_decisions(model, X)
     limit = files.error_bound or FLOAT32 * largest_sum(model, X, expected)
-    near = near_boundary(expected, limit)
+    near = near_boundary(expected, limit) | _at_a_border(model, X, expected, limit)
     differs = (model.classes_[classes] != model.predict(X)) & ~near
+    described = describe(model)
+    if isinstance(described.functions, ClusterSum):
+        rows = np.flatnonzero(differs)
+        slack = files.route_bound or 0.0
+        differs[rows] = ~reaches_class(described, X[rows], classes[rows], slack, limit)
     text = f"{differs.sum()} of {len(X)} ordinary rows get another class"
-    # Float arithmetic may put a value on the border of two bins, or of two clusters, into the other.
-    require(differs.mean() <= 0.05, "class", text)
+    # Float arithmetic may put a value on the border of two bins into the other.
+    share = 0.05 if isinstance(described.functions, CurveSum) else 0.0
+    require(differs.mean() <= share, "class", text)

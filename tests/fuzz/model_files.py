@@ -26,6 +26,7 @@ BAD_PARAMETERS = {
     "combine": (1000, "x"), "gamma": ({"float": "inf"}, -1.0, "x"), "kernel": ("x", 7),
     "max_iter": (-2, "x", 1.5), "max_time": (-1.0, "x"), "multi_class": ("x", 0),
     "loss": ("x", 0), "solver": ("x", 0), "verbose": (-1, "x"), "n_clusters": (0, "x"),
+    "epsilon": (-0.1, "x"), "nu": (0.0, 2.0, "x"),
     "n_bins": (0, "x"), "clip_quantile": (2.0, "x"), "degree": (-1, 1.5),
 }  # fmt: skip
 
@@ -43,6 +44,9 @@ def sound_files():
         (widemargin.KernelSVC(kernel="chi2", multi_class="ovr"), three),
         (widemargin.KernelSVC(kernel="precomputed"), y),
         (widemargin.KernelSVC(kernel="linear"), y),
+        (widemargin.KernelSVR(), X[:, 0]),
+        (widemargin.KernelSVR(kernel="chi2"), X[:, :2]),
+        (widemargin.KernelOneClassSVM(kernel="poly"), None),
         (widemargin.DCSVC(n_clusters=2, n_levels=1, stop_level=1, sample_size=20), y),
         (widemargin.DCSVC(n_clusters=2, n_levels=1, stop_level=1, combine="bcm"), three),
         (widemargin.AdditiveSVC(n_bins=8), three),
@@ -101,17 +105,24 @@ def _read(path):
 def _use(case, model):
     """Predict, write and read again."""
     rows = np.random.default_rng(0).random((5, model.n_features_in_))
-    decisions = refusable(model.decision_function, rows)
+    decisions = refusable(_decide, model, rows)
     require(np.isfinite(decisions).all(), "finite", f"{model!r:.200} decides {decisions!r:.200}")
-    labels = refusable(model.predict, rows)
-    require(np.isin(labels, model.classes_).all(), "labels", f"unknown labels {labels!r:.200}")
+    if not isinstance(model, widemargin.KernelSVR):
+        labels = refusable(model.predict, rows)
+        known = getattr(model, "classes_", [-1, 1])
+        require(np.isin(labels, known).all(), "labels", f"unknown labels {labels!r:.200}")
     again = case.folder / "again.wm"
     try:
         widemargin.save(model, again)
     except ModelFileError as error:
         raise Wrong("save", f"what was read cannot be written: {error}") from error
-    same = np.array_equal(widemargin.load(again).decision_function(rows), decisions)
+    same = np.array_equal(_decide(widemargin.load(again), rows), decisions)
     require(same, "save", "decisions differ after writing and reading again")
+
+
+def _decide(model, rows):
+    """Decision values, or the predictions of a regression."""
+    return getattr(model, "decision_function", model.predict)(rows)
 
 
 def _alter_bytes(case, content):

@@ -2,13 +2,14 @@
 
 import pickle
 import time
+from dataclasses import replace
 from unittest import mock
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
-from scipy.optimize import approx_fprime, minimize
+from scipy.optimize import OptimizeResult, approx_fprime, minimize
 from sklearn.datasets import load_iris, make_classification
 from sklearn.exceptions import ConvergenceWarning
 
@@ -266,3 +267,20 @@ def test_time_that_is_up_before_vectors_move(monkeypatch):
     assert model.stop_reason_ == "max_time"
     assert len(model.basis_vectors_) == np.sum(model.n_basis_) > 3
     assert_array_equal(model.basis_vectors_, X[model.basis_indices_])
+
+
+def test_a_negative_objective_ends_the_moves(monkeypatch):
+    """J is negative with some kernels that are not positive semidefinite."""
+    columns, machines = make_machines(Poly(0.4, 3, -0.5))
+    for machine in machines:
+        machine.solution = replace(machine.solution, objective=-1.0)
+    n_runs = 0
+
+    def find_nothing(value, start, **_):
+        nonlocal n_runs
+        n_runs += 1
+        assert n_runs < 5, "the search starts again though a run has found nothing better"
+        return OptimizeResult(x=start, status=0)
+
+    monkeypatch.setattr(sparse_move, "minimize", find_nothing)
+    assert move(columns, machines).stop_reason == "converged"

@@ -18,7 +18,7 @@ from widemargin.additive.scalar_kernels import ScalarKernel, make_scalar_kernel,
 from widemargin.majority import judged_rows
 from widemargin.parameters import Choices
 from widemargin.problem import Problem
-from widemargin.validation import check_choice, check_flag, check_integer, check_number
+from widemargin.validation import as_floats, check_choice, check_flag, check_integer, check_number
 
 #: Earlier name of ``solver="dual"``.
 OLD_DUAL = "dcd"
@@ -212,13 +212,11 @@ class PowerMeanSVC(StochasticMixin, NonnegativeMixin, CurvesMixin, LinearClassif
             if self.anchors == "paper" and self.n_anchors == len(PAPER_ANCHORS):
                 return np.array(PAPER_ANCHORS)
             return chebyshev_anchors(self.n_anchors)
-        anchors = np.asarray(self.anchors, np.float64)
+        wanted = f"n_anchors={self.n_anchors} different numbers that are not negative"
+        anchors = as_floats("anchors", self.anchors, wanted)
         good = anchors.ndim == 1 and np.isfinite(anchors).all() and (anchors >= 0).all()
         if not good or len(np.unique(anchors)) != self.n_anchors:
-            raise ValueError(
-                f"anchors: give n_anchors={self.n_anchors} different numbers that are not negative, "
-                f"got {self.anchors!r}"
-            )
+            raise ValueError(f"anchors: give {wanted}, got {self.anchors!r}")
         return anchors
 
     def _scalar_kernel(self) -> ScalarKernel:

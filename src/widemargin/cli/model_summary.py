@@ -1,20 +1,20 @@
-"""A fitted classifier in a few lines of text, for the command."""
+"""A fitted estimator in a few lines of text, for the command."""
 
 from typing import Any
 
 import numpy as np
 
+#: Parameters that the summary shows, where a model has them.
+_PARAMS = ("C", "epsilon", "nu")
+
 
 def format_model(model: Any) -> str:
-    """Readable summary of a fitted classifier."""
-    classes = ", ".join(map(str, model.classes_[:10])) + (
-        " ..." if len(model.classes_) > 10 else ""
-    )
+    """Return a readable summary of a fitted estimator."""
     rows = {
         "model": type(model).__name__,
         "kernel": _describe_kernel(model),
-        "C": f"{model.C:g}",
-        "classes": f"{len(model.classes_)}: {classes}",
+        **{name: f"{getattr(model, name):g}" for name in _PARAMS if hasattr(model, name)},
+        **_output_rows(model),
         "features": f"{model.n_features_in_:,}",
         **_own_rows(model),
         "stopped": model.stop_reason_,
@@ -24,6 +24,15 @@ def format_model(model: Any) -> str:
     width = max(map(len, rows))
     lines = [f"{name.ljust(width)}  {value}" for name, value in rows.items()]
     return "\n".join([*lines, *_level_table(model)])
+
+
+def _output_rows(model: Any) -> dict[str, str]:
+    """Return what the model predicts: classes or the number of targets; nothing for one class."""
+    if hasattr(model, "classes_"):
+        shown = ", ".join(map(str, model.classes_[:10]))
+        more = " ..." if len(model.classes_) > 10 else ""
+        return {"classes": f"{len(model.classes_)}: {shown}{more}"}
+    return {} if hasattr(model, "offset_") else {"targets": f"{len(model.intercept_)}"}
 
 
 def _describe_kernel(model: Any) -> str:
@@ -51,18 +60,19 @@ def _basis_rows(model: Any) -> dict[str, str]:
 
 
 def _exact_rows(model: Any) -> dict[str, str]:
+    by_class = f" ({_per_class(model.n_support_)})" if hasattr(model, "classes_") else ""
     return {
-        "support vectors": f"{len(model.support_):,} ({_per_class(model.n_support_)})",
+        "support vectors": f"{len(model.support_):,}{by_class}",
         "objective": _summed(model.objective_),
         "duality gap": _summed(model.duality_gap_),
-        "pair moves": f"{int(np.sum(model.n_iter_)):,}",
+        "pair updates": f"{int(np.sum(model.n_iter_)):,}",
     }
 
 
 def _linear_rows(model: Any) -> dict[str, str]:
     rows = {"passes": f"{int(np.max(model.n_iter_)):,}"}
     if hasattr(model, "rank_"):
-        rows["numbers a value"] = f"{model.rank_}" if model.rank_ else "one for each bin"
+        rows["rank of the table"] = f"{model.rank_}" if model.rank_ else "the number of bins"
     if hasattr(model, "anchors_"):
         rows["anchors"] = f"{model.anchors_.shape[0]:,}"
     return rows

@@ -9,10 +9,12 @@ from widemargin.parameters import find_choices, find_types
 
 #: Estimators that the command trains.
 ESTIMATORS = (
-    "KernelSVC", "DCSVC", "AdditiveSVC", "IntersectionSVC", "PowerMeanSVC", "LRSVC", "ProjectedSVC",
+    "KernelSVC", "KernelSVR", "KernelOneClassSVM", "DCSVC", "AdditiveSVC", "IntersectionSVC",
+    "PowerMeanSVC", "LRSVC", "ProjectedSVC",
 )  # fmt: skip
-#: Parameters without an option: a command fits once, and ``--quiet`` stands for ``verbose``.
-_LEFT_OUT = {"verbose", "warm_start"}
+#: Parameters without an option: a command fits once, ``--quiet`` stands for ``verbose``, and some are
+#: there for scripts written for scikit-learn only.
+_LEFT_OUT = {"verbose", "warm_start", "shrinking", "cache_size", "probability"}
 #: Further help of some options.
 _HELP = {
     "gamma": "number, scale or auto",

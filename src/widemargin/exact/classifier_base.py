@@ -15,11 +15,13 @@ from sklearn.utils.validation import check_is_fitted
 from widemargin.budget import Budget, worst_reason
 from widemargin.deadline import start_deadline
 from widemargin.exact.active_set import solve_small
+from widemargin.exact.definiteness import warn_if_indefinite
 from widemargin.exact.dual_problem import DualProblem, classification_dual
-from widemargin.exact.expansion import Expansion, score_classes, vote
+from widemargin.exact.expansion import Expansion, class_numbers, class_scores
 from widemargin.exact.float64_finish import ExactMatrix, finish_exactly
 from widemargin.exact.solution import Solution
 from widemargin.exact.solve import exact_matrix
+from widemargin.exact.svc_compatibility import find_bound
 from widemargin.kernels import (
     Index,
     Kernel,
@@ -28,6 +30,7 @@ from widemargin.kernels import (
     is_precomputed,
     is_small,
     needs_nonnegative,
+    wrap_items,
 )
 from widemargin.memory import parse_bytes
 from widemargin.parallel import single_blas
@@ -47,6 +50,7 @@ from widemargin.validation import (
     check_nonnegative,
     check_number,
     check_verbose,
+    find_shape,
     resolve_kernel,
     validate_problem,
     validate_queries,
@@ -54,7 +58,6 @@ from widemargin.validation import (
 
 #: From best to worst; a fit of several problems reports the worst. A model read from a file of
 #: LIBSVM does not say.
-STOP_REASONS = ("unknown", "converged", "stalled", "max_iter", "max_time")
 
 
 class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
@@ -89,11 +92,13 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            Training data; (n_samples, n_samples) with ``kernel="precomputed"``.
+            Training data; (n_samples, n_samples) with ``kernel="precomputed"``. With a callable
+            kernel it may be a sequence of anything, such as texts.
         y : array-like of shape (n_samples,)
             Class labels of any type.
         sample_weight : array-like of shape (n_samples,), optional
-            Factor on C for each row; rows of weight zero are left out.
+            Factor on C for each row; rows of weight zero are left out, and so are those of negative
+            weight, with a warning.
 
         Returns
         -------
@@ -102,12 +107,14 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
         """
         self._check_params()
         deadline = start_deadline(self.max_time)
+        X = wrap_items(self.kernel, X)
         precomputed = is_precomputed(self.kernel)
         problem = validate_problem(
             self, X, y, sample_weight, self.class_weight, precomputed=precomputed
         )
         kernel = resolve_kernel(self.kernel, self.gamma, self.degree, self.coef0, problem)
         check_nonnegative(kernel, problem.X, getattr(self, "feature_names_in_", None))
+        self.shape_fit_ = find_shape(self, X)
         subproblems = self._split(problem)
         solved = self._solve(problem, kernel, subproblems, deadline)
         self._keep(problem, kernel, subproblems, solved)
@@ -129,7 +136,7 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
             For two classes positive means ``classes_[1]``. One-vs-one problems are summed up as
             votes with ties broken by confidence.
         """
-        return self._scores(self._ask(self._checked_model(), self._check_queries(X)))
+        return self._scores(self._decide(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Most likely class of every row.
@@ -144,11 +151,11 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
         labels : ndarray of shape (n_samples,)
             Class labels. One-vs-one problems vote; the first class wins a tie, as in LIBSVM.
         """
-        return self._labels(self._ask(self._checked_model(), self._check_queries(X)))
+        return self._labels(self._decide(X))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = not is_precomputed(self.kernel)
         tags.input_tags.pairwise = is_precomputed(self.kernel)
         tags.input_tags.positive_only = needs_nonnegative(self.kernel)
         return tags
@@ -165,12 +172,15 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_params(self) -> None:
         check_choices(self)
-        check_number("C", self.C, above=0)
+        self._check_cost()
         check_number("tol", self.tol, above=0)
         check_number("max_time", self.max_time, above=0, optional=True)
         check_integer("max_iter", self.max_iter, low=-1)
         check_verbose(self.verbose)
         check_callback(self.callback)
+
+    def _check_cost(self) -> None:
+        check_number("C", self.C, above=0)
 
     def _split(self, problem: Problem) -> list[Subproblem]:
         if len(problem.classes) == 2:
@@ -188,11 +198,14 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
         taken = points.nbytes + self._bytes_per_row * n_rows
         cache_bytes = parse_bytes(self.memory) - taken
         require_two_rows(cache_bytes, n_rows, taken)
-        check_kernel_range(kernel, kernel.diag(points))
+        diagonal = kernel.diag(points)
+        check_kernel_range(kernel, diagonal)
+        warn_if_indefinite(kernel, problem.X, diagonal, stacklevel=6)
+        bound = find_bound(self.C, diagonal)
         starts = self._warm_starts(problem, len(subproblems))
         duals = [
             classification_dual(
-                sub.index, sub.y, self.C * problem.weights[sub.index],
+                sub.index, sub.y, bound * problem.weights[sub.index],
                 intercept=self.fit_intercept, start=start,
             )
             for sub, start in zip(subproblems, starts, strict=True)
@@ -256,7 +269,9 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
         self._one_vs_one = subproblems[0].negative >= 0
         self.objective_ = one_or_all([r.objective for r in results])
         self.duality_gap_ = one_or_all([r.duality_gap for r in results])
-        self.n_iter_ = one_or_all([r.n_iter for r in results])
+        self.violation_ = one_or_all([r.violation for r in results])
+        self.violation_error_ = one_or_all([r.violation_error for r in results])
+        self.n_iter_ = np.array([r.n_iter for r in results])
         self.stop_reason_ = worst_reason(r.stop_reason for r in results).value
         if self.warm_start:
             self._warm_state = (problem.labels, [r.coef for r in results])
@@ -276,9 +291,13 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
         return self._model
 
     def _check_queries(self, X: Any) -> Any:
-        X = validate_queries(self, X)
+        X = validate_queries(self, wrap_items(self.kernel, X))
         check_nonnegative(self.kernel_, X, getattr(self, "feature_names_in_", None))
         return X
+
+    def _decide(self, X: Any) -> NDArray[np.float64]:
+        """Decisions of all binary problems."""
+        return self._ask(self._checked_model(), self._check_queries(X))
 
     def _ask(self, model: Any, X: Any) -> NDArray[np.float64]:
         """Decisions of all binary problems by a model."""
@@ -288,18 +307,10 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
         return decisions
 
     def _scores(self, decisions: NDArray[np.float64]) -> NDArray[np.float64]:
-        if len(self.classes_) == 2:
-            return decisions.ravel()
-        if self._one_vs_one:
-            return score_classes(decisions, len(self.classes_))
-        return decisions
+        return class_scores(decisions, len(self.classes_), self._one_vs_one)
 
     def _labels(self, decisions: NDArray[np.float64]) -> NDArray[Any]:
-        if len(self.classes_) == 2:
-            return self.classes_[(decisions.ravel() >= 0).astype(np.intp)]
-        if self._one_vs_one:
-            return self.classes_[vote(decisions, len(self.classes_))]
-        return self.classes_[decisions.argmax(axis=1)]
+        return self.classes_[class_numbers(decisions, len(self.classes_), self._one_vs_one)]
 
     def _advise_late(self) -> str:
         """What a fit that ran out of time came to, and what to do."""
@@ -311,9 +322,12 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
 
 def warn_unless_converged(estimator: Any, late_advice: str) -> None:
     """Warn about a fit that was stopped; ``late_advice`` is what to do if time ran out."""
+    hard = np.isinf(getattr(estimator, "C", 1.0))
+    doubt = "; C=inf allows no errors, so give a finite C if there must be some" if hard else ""
     advice = {
-        "max_iter": f"max_iter={estimator.max_iter} was reached; raise it, or scale the features",
-        "max_time": f"max_time={estimator.max_time} s has passed; {late_advice}",
+        "max_iter": f"max_iter={estimator.max_iter} was reached; raise it, or scale the features"
+        f"{doubt}",
+        "max_time": f"max_time={estimator.max_time} s has passed; {late_advice}{doubt}",
         "stalled": f"tol={estimator.tol:g} is finer than the kernel values allow on these data; "
         "scale the features or raise tol",
     }.get(estimator.stop_reason_)

@@ -130,7 +130,8 @@ class Expansion(Prepared):
 def find_wild_rows(X: Any, largest: float) -> NDArray[np.bool_]:
     """Mark rows with a value beyond ``largest``; nearly always there are none."""
     n_rows = X.shape[0]
-    if max(X.max(), -X.min()) <= largest or not n_rows:
+    # Things that are no numbers have no size, and their kernels have no limit.
+    if largest == np.inf or max(X.max(), -X.min()) <= largest or not n_rows:
         return np.zeros(n_rows, bool)
     sizes = abs(X).max(axis=1)
     return np.asarray(sizes.toarray() if sparse.issparse(sizes) else sizes).ravel() > largest
@@ -189,6 +190,24 @@ def score_classes(decisions: NDArray[np.float64], n_classes: int) -> NDArray[np.
     """
     votes, confidence = _count_votes(decisions, n_classes)
     return votes + confidence / (3.0 * (np.abs(confidence) + 1.0))
+
+
+def class_scores(
+    decisions: NDArray[np.float64], n_classes: int, one_vs_one: bool
+) -> NDArray[np.float64]:
+    """Decisions of all binary problems as `decision_function` returns them."""
+    if n_classes == 2:
+        return decisions.ravel()
+    return score_classes(decisions, n_classes) if one_vs_one else decisions
+
+
+def class_numbers(
+    decisions: NDArray[np.float64], n_classes: int, one_vs_one: bool
+) -> NDArray[np.intp]:
+    """Predicted class of every row by the decisions of all binary problems."""
+    if n_classes == 2:
+        return (decisions.ravel() >= 0).astype(np.intp)
+    return vote(decisions, n_classes) if one_vs_one else decisions.argmax(axis=1)
 
 
 def _count_votes(

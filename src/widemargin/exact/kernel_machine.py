@@ -1,8 +1,9 @@
 """What the kernel machines without classes share: parameters, solution, prediction."""
 
+import os
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +17,22 @@ from widemargin.exact.classifier_base import (
     require_two_rows,
     warn_unless_converged,
 )
+from widemargin.exact.definiteness import warn_if_indefinite
 from widemargin.exact.dual_problem import DualProblem, FloatArray
 from widemargin.exact.expansion import Expansion
 from widemargin.exact.solution import Solution
 from widemargin.exact.solve import solve_exactly
-from widemargin.kernels import Kernel, Points, Precomputed, is_precomputed, needs_nonnegative
+from widemargin.exact.svc_compatibility import FittedLikeSVC, check_ignored_params
+from widemargin.files.libsvm_models import read_libsvm_attributes, to_libsvm_function
+from widemargin.files.libsvm_text import write_libsvm_model
+from widemargin.kernels import (
+    Kernel,
+    Points,
+    Precomputed,
+    is_precomputed,
+    needs_nonnegative,
+    wrap_items,
+)
 from widemargin.memory import parse_bytes
 from widemargin.parallel import Workers, open_workers
 from widemargin.problem import Problem
@@ -41,7 +53,7 @@ from widemargin.validation import (
 VARIABLE_BYTES = 100
 
 
-class KernelMachine(BaseEstimator):
+class KernelMachine(FittedLikeSVC, BaseEstimator):
     """Base of `KernelSVR` and `KernelOneClassSVM`; their dual problems differ in numbers only."""
 
     kernel: str | Kernel | Callable[[Any, Any], Any]
@@ -56,10 +68,14 @@ class KernelMachine(BaseEstimator):
     random_state: Any
     verbose: int
     callback: Callable[[Progress], object] | None
+    shrinking: bool
+    cache_size: float
+    #: Type of the model in LIBSVM's files.
+    _svm_type: ClassVar[str]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = not is_precomputed(self.kernel)
         tags.input_tags.pairwise = is_precomputed(self.kernel)
         tags.input_tags.positive_only = needs_nonnegative(self.kernel)
         return tags
@@ -70,12 +86,20 @@ class KernelMachine(BaseEstimator):
         check_integer("max_iter", self.max_iter, low=-1)
         check_verbose(self.verbose)
         check_callback(self.callback)
+        check_ignored_params(self.shrinking, self.cache_size)
 
     @abstractmethod
     def _make_duals(
-        self, problem: Problem, score: Callable[..., FloatArray], targets: FloatArray | None
+        self,
+        problem: Problem,
+        score: Callable[..., FloatArray],
+        diagonal: FloatArray,
+        targets: FloatArray | None,
     ) -> list[DualProblem]:
-        """The dual problems; ``score(rows, coef)`` multiplies the kernel with some rows by numbers."""
+        """The dual problems, from the diagonal of the kernel matrix and the targets of a regression.
+
+        ``score(rows, coef)`` multiplies the kernel with some rows by numbers.
+        """
 
     def _fit_problem(
         self, problem: Problem, deadline: float | None, targets: FloatArray | None = None
@@ -88,16 +112,19 @@ class KernelMachine(BaseEstimator):
         taken = points.nbytes + VARIABLE_BYTES * n_rows
         cache_bytes = parse_bytes(self.memory) - taken
         require_two_rows(cache_bytes, n_rows, taken)
-        check_kernel_range(kernel, kernel.diag(points))
+        diagonal = kernel.diag(points)
+        check_kernel_range(kernel, diagonal)
+        warn_if_indefinite(kernel, problem.X, diagonal, stacklevel=5)
         with open_workers(self.n_jobs) as workers:
-            duals = self._make_duals(problem, _scorer(kernel, points, workers), targets)
+            score = _scorer(kernel, points, workers)
+            duals = self._make_duals(problem, score, diagonal, targets)
             with show_problems(len(duals), self.verbose) as show:
                 solutions = solve_exactly(
                     kernel, problem.X, points, duals, workers,
                     budget=Budget(self.tol, self.max_iter, deadline, cache_bytes),
                     seed=draw_seed(self.random_state), callback=self._listener(show),
                 )  # fmt: skip
-        self._keep(problem, kernel, solutions)
+        self._keep(problem, kernel, duals, solutions)
         warn_unless_converged(self, "allow more time for the optimum")
 
     def _listener(
@@ -111,7 +138,10 @@ class KernelMachine(BaseEstimator):
 
         return listen
 
-    def _keep(self, problem: Problem, kernel: Kernel, solutions: list[Solution]) -> None:
+    def _keep(
+        self, problem: Problem, kernel: Kernel, duals: list[DualProblem], solutions: list[Solution]
+    ) -> None:
+        """Set the fitted attributes."""
         coef = np.array([found.coef for found in solutions])
         rows = np.flatnonzero(coef.any(axis=0))
         given = isinstance(kernel, Precomputed)
@@ -123,19 +153,64 @@ class KernelMachine(BaseEstimator):
         self.intercept_ = np.array([found.intercept for found in solutions])
         self.objective_ = one_or_all([found.objective for found in solutions])
         self.duality_gap_ = one_or_all([found.duality_gap for found in solutions])
+        self.violation_ = one_or_all([found.violation for found in solutions])
+        self.violation_error_ = one_or_all([found.violation_error for found in solutions])
         self.n_iter_ = one_or_all([found.n_iter for found in solutions])
         self.stop_reason_ = worst_reason(found.stop_reason for found in solutions).value
+        self.restore_model()
+
+    def restore_model(self) -> None:
+        """Make the predictor from the fitted attributes; called after setting them by hand."""
         self._model = Expansion(
-            kernel,
-            None if given else self.support_vectors_,
+            self.kernel_,
+            None if isinstance(self.kernel_, Precomputed) else self.support_vectors_,
             self.support_.astype(np.intp),
             self.dual_coef_,
             self.intercept_,
         )
 
+    def to_libsvm(self, path: str | os.PathLike[str]) -> None:
+        """Write the model as a text file that LIBSVM's tools read.
+
+        Parameters
+        ----------
+        path : path-like
+            Where to write. Needs a linear, rbf, poly, sigmoid or precomputed kernel, and a single
+            target.
+        """
+        check_is_fitted(self)
+        write_libsvm_model(path, to_libsvm_function(self, self._svm_type))
+
+    @classmethod
+    def from_libsvm(cls, path: str | os.PathLike[str], n_features: int | None = None) -> Self:
+        """Read a model file of LIBSVM (``svm-train``).
+
+        Parameters
+        ----------
+        path : path-like
+            The file; it need not be trusted.
+        n_features : int, optional
+            Width of the data, which the format does not hold; the largest feature that a support
+            vector has if not given. For a precomputed kernel, the number of training rows.
+
+        Returns
+        -------
+        model : estimator
+            An estimator that predicts as LIBSVM does. The file does not say which training rows the
+            support vectors are, so ``support_`` counts them; parameters of the fit other than those
+            of the kernel, and the objective, are unknown.
+        """
+        attributes = read_libsvm_attributes(path, cls._svm_type, n_features)
+        kernel = attributes["kernel_"]
+        model = cls(kernel=kernel.name, **kernel.params())
+        for name, value in attributes.items():
+            setattr(model, name, value)
+        model.restore_model()
+        return model
+
     def _decide(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self)
-        X = validate_queries(self, X)
+        X = validate_queries(self, wrap_items(self.kernel, X))
         check_nonnegative(self.kernel_, X, getattr(self, "feature_names_in_", None))
         return self._model.decide(X, max_bytes=parse_bytes(self.memory), n_jobs=self.n_jobs)
 

@@ -1,6 +1,7 @@
 """Kernel one-class support vector machine: novelty detection."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -11,15 +12,16 @@ from widemargin.callbacks import Progress
 from widemargin.deadline import start_deadline
 from widemargin.exact.dual_problem import DualProblem, FloatArray
 from widemargin.exact.kernel_machine import KernelMachine
-from widemargin.kernels import Kernel, is_precomputed
+from widemargin.exact.solution import Solution
+from widemargin.kernels import Kernel, is_precomputed, wrap_items
 from widemargin.problem import Problem
 from widemargin.transaction import all_or_nothing
-from widemargin.validation import check_number, draw_seed, validate_rows_alone
+from widemargin.validation import check_number, draw_seed, find_shape, validate_rows_alone
 
 #: Rows whose mean similarity tells which rows probably lie outside.
 START_ROWS = 500
 #: Rows whose decision is this close to zero, relative to the offset, count as inside.
-EDGE = 1e-10
+EDGE = 1e-6
 
 
 class KernelOneClassSVM(OutlierMixin, KernelMachine):
@@ -52,6 +54,10 @@ class KernelOneClassSVM(OutlierMixin, KernelMachine):
     callback : callable or None, default=None
         Called after every round with a `widemargin.callbacks.Progress`. An exception that it raises
         abandons the fit.
+    shrinking : bool, default=True
+        Accepted for compatibility with ``OneClassSVM``, without effect.
+    cache_size : float, default=200
+        Accepted for compatibility with ``OneClassSVM``, without effect; ``memory`` bounds the memory.
 
     Attributes
     ----------
@@ -66,16 +72,27 @@ class KernelOneClassSVM(OutlierMixin, KernelMachine):
         Constant of the decision function.
     offset_ : float
         ``decision_function = score_samples - offset_``.
+    coef_ : ndarray of shape (1, n_features)
+        Weights of the features; only with ``kernel="linear"``.
+    n_support_ : ndarray of shape (1,)
+        Number of support vectors.
     objective_ : float
         Dual objective ``0.5 b'Kb``.
     duality_gap_ : float
         Primal plus dual objective, zero at the optimum.
+    violation_ : float
+        Largest violation of the optimality conditions; below ``tol`` if the fit converged.
+    violation_error_ : float
+        By how much float32 kernel values may have changed ``violation_``, estimated; zero where
+        objective, gap and violation were computed from float64 kernel values.
     n_iter_ : int
         Pair updates.
     stop_reason_ : str
         ``"converged"``, ``"max_iter"``, ``"max_time"`` or ``"stalled"``.
     kernel_ : Kernel
         The kernel with all its parameters resolved.
+    gamma_, fit_status_, shape_fit_
+        As in `KernelSVC`.
     n_features_in_ : int
         Number of features.
 
@@ -96,6 +113,8 @@ class KernelOneClassSVM(OutlierMixin, KernelMachine):
     array([ 1, -1])
     """
 
+    _svm_type = "one_class"
+
     def __init__(
         self,
         *,
@@ -112,6 +131,8 @@ class KernelOneClassSVM(OutlierMixin, KernelMachine):
         random_state: Any = 0,
         verbose: int = 0,
         callback: Callable[[Progress], object] | None = None,
+        shrinking: bool = True,
+        cache_size: float = 200,
     ) -> None:
         self.nu = nu
         self.kernel = kernel
@@ -126,6 +147,8 @@ class KernelOneClassSVM(OutlierMixin, KernelMachine):
         self.random_state = random_state
         self.verbose = verbose
         self.callback = callback
+        self.shrinking = shrinking
+        self.cache_size = cache_size
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -138,7 +161,8 @@ class KernelOneClassSVM(OutlierMixin, KernelMachine):
         y : ignored
             Not used, present for consistency.
         sample_weight : array-like of shape (n_samples,), optional
-            Largest dual variable of each row; rows of weight zero are left out.
+            Largest dual variable of each row; rows of weight zero are left out, and so are those of
+            negative weight, with a warning.
 
         Returns
         -------
@@ -147,12 +171,18 @@ class KernelOneClassSVM(OutlierMixin, KernelMachine):
         """
         self._check_params()
         deadline = start_deadline(self.max_time)
+        X = wrap_items(self.kernel, X)
         problem = validate_rows_alone(
             self, X, sample_weight, precomputed=is_precomputed(self.kernel)
         )
+        self.shape_fit_ = find_shape(self, X)
         self._fit_problem(problem, deadline)
-        self.offset_ = -float(self.intercept_[0])
         return self
+
+    def restore_model(self) -> None:
+        """Make the predictor and the offset from the fitted attributes."""
+        super().restore_model()
+        self.offset_ = -float(self.intercept_[0])
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Signed distance-like scores.
@@ -198,9 +228,21 @@ class KernelOneClassSVM(OutlierMixin, KernelMachine):
             1 for inliers, -1 for outliers.
         """
         scores = self.decision_function(X)
-        # Free support vectors lie on the boundary: rounding must not put them outside.
-        edge = EDGE * max(1.0, abs(self.offset_))
-        return np.where(scores >= -edge, 1, -1).astype(np.intp)
+        return np.where(scores >= self._threshold, 1, -1).astype(np.intp)
+
+    @property
+    def _threshold(self) -> float:
+        """Least decision value of an inlier: zero, less what rounding may take.
+
+        Free support vectors lie on the boundary, and rounding must not put them outside.
+        """
+        return -EDGE * max(1.0, abs(self.offset_))
+
+    def _keep(
+        self, problem: Problem, kernel: Kernel, duals: list[DualProblem], solutions: list[Solution]
+    ) -> None:
+        lowered = [lower_offset(*pair) for pair in zip(duals, solutions, strict=True)]
+        super()._keep(problem, kernel, duals, lowered)
 
     def _check_params(self) -> None:
         super()._check_params()
@@ -209,7 +251,11 @@ class KernelOneClassSVM(OutlierMixin, KernelMachine):
             raise ValueError(f"nu: must be in (0, 1], got {self.nu!r}")
 
     def _make_duals(
-        self, problem: Problem, score: Callable[..., FloatArray], targets: FloatArray | None
+        self,
+        problem: Problem,
+        score: Callable[..., FloatArray],
+        diagonal: FloatArray,
+        targets: FloatArray | None,
     ) -> list[DualProblem]:
         weights, n = problem.weights, len(problem.labels)
         rng = np.random.default_rng(draw_seed(self.random_state))
@@ -220,6 +266,22 @@ class KernelOneClassSVM(OutlierMixin, KernelMachine):
         return [
             DualProblem(np.arange(n), np.zeros(n), np.zeros(n), weights, total=total, start=start)
         ]
+
+
+def lower_offset(dual: DualProblem, found: Solution) -> Solution:
+    """Return the solution with the largest offset that leaves rows below their bound inside.
+
+    Within the tolerance any offset between the free support vectors will do. Where many rows are
+    alike, the mean of these would put all of them outside, and more rows than ``nu`` allows.
+    """
+    rise, _ = dual.slopes(found.gradient, found.coef)
+    offset = float(rise.min())
+    if not np.isfinite(offset):
+        return found
+    # The optimal price of the sum is between the slopes, so the gap grows by little.
+    loss = dual.upper @ np.maximum(offset - found.gradient, 0.0)
+    gap = 2.0 * found.objective + float(loss) - offset * float(found.coef.sum())
+    return replace(found, intercept=-offset, duality_gap=gap)
 
 
 def fill_up(upper: FloatArray, total: float, order: NDArray[np.intp]) -> FloatArray:

@@ -11,10 +11,12 @@ from widemargin.callbacks import Progress
 from widemargin.deadline import start_deadline
 from widemargin.exact.dual_problem import DualProblem, FloatArray
 from widemargin.exact.kernel_machine import KernelMachine
-from widemargin.kernels import Kernel, is_precomputed
+from widemargin.exact.solution import Solution
+from widemargin.exact.svc_compatibility import check_cost, find_bound, warn_unless_feasible
+from widemargin.kernels import Kernel, is_precomputed, wrap_items
 from widemargin.problem import Problem
 from widemargin.transaction import all_or_nothing
-from widemargin.validation import check_number, validate_regression
+from widemargin.validation import check_flag, check_number, find_shape, validate_regression
 
 
 class KernelSVR(RegressorMixin, KernelMachine):
@@ -26,11 +28,14 @@ class KernelSVR(RegressorMixin, KernelMachine):
     Parameters
     ----------
     C : float, default=1.0
-        Cost of an error; smaller values regularise more.
+        Cost of an error; smaller values regularise more. With ``inf`` no error beyond ``epsilon`` is
+        allowed; if the kernel cannot keep to that, a `ConvergenceWarning` says so.
     epsilon : float, default=0.1
         Half the width of the tube around the prediction within which an error costs nothing.
     kernel, gamma, degree, coef0
         The kernel and its parameters, as in `KernelSVC`.
+    fit_intercept : bool, default=True
+        Whether the prediction has a constant term. Without, the dual loses its equality constraint.
     tol : float, default=1e-3
         Stop when no pair of dual variables violates the optimality conditions by more.
     memory : int or str, default="auto"
@@ -39,6 +44,8 @@ class KernelSVR(RegressorMixin, KernelMachine):
         Largest number of pair updates for each target; -1 for no limit.
     max_time : float or None, default=None
         Seconds after which to stop with the model reached so far.
+    warm_start : bool, default=False
+        Begin a fit at the solution of the last one, if it had as many rows and targets.
     n_jobs : int or None, default=None
         Threads; None or -1 for all cores.
     random_state : int, RandomState or None, default=0
@@ -49,6 +56,10 @@ class KernelSVR(RegressorMixin, KernelMachine):
     callback : callable or None, default=None
         Called after every round with a `widemargin.callbacks.Progress`. An exception that it raises
         abandons the fit.
+    shrinking : bool, default=True
+        Accepted for compatibility with ``SVR``, without effect.
+    cache_size : float, default=200
+        Accepted for compatibility with ``SVR``, without effect; ``memory`` bounds the memory.
 
     Attributes
     ----------
@@ -60,16 +71,27 @@ class KernelSVR(RegressorMixin, KernelMachine):
         ``prediction = k(x, support_vectors_) @ dual_coef_.T + intercept_``.
     intercept_ : ndarray of shape (n_targets,)
         Constants.
+    coef_ : ndarray of shape (n_targets, n_features)
+        Weights of the features; only with ``kernel="linear"``.
+    n_support_ : ndarray of shape (1,)
+        Number of support vectors.
     objective_ : float or ndarray of shape (n_targets,)
         Dual objective ``0.5 b'Kb - y'b + epsilon |b|_1``; a float for one target.
     duality_gap_ : float or ndarray of shape (n_targets,)
         Primal plus dual objective, zero at the optimum.
+    violation_ : float or ndarray of shape (n_targets,)
+        Largest violation of the optimality conditions; below ``tol`` if the fit converged.
+    violation_error_ : float or ndarray of shape (n_targets,)
+        By how much float32 kernel values may have changed ``violation_``, estimated; zero where
+        objective, gap and violation were computed from float64 kernel values.
     n_iter_ : int or ndarray of shape (n_targets,)
         Pair updates.
     stop_reason_ : str
         ``"converged"``, ``"max_iter"``, ``"max_time"`` or ``"stalled"``.
     kernel_ : Kernel
         The kernel with all its parameters resolved.
+    gamma_, fit_status_, shape_fit_
+        As in `KernelSVC`.
     n_features_in_ : int
         Number of features.
 
@@ -78,7 +100,7 @@ class KernelSVR(RegressorMixin, KernelMachine):
     The dual problem is, with ``b = alpha - alpha*``::
 
         minimise    0.5 b'Kb - y'b + epsilon |b|_1
-        subject to  -C_i <= b_i <= C_i,  sum(b) = 0
+        subject to  -C_i <= b_i <= C_i,  sum(b) = 0 unless fit_intercept=False
 
     Examples
     --------
@@ -90,6 +112,10 @@ class KernelSVR(RegressorMixin, KernelMachine):
     True
     """
 
+    _svm_type = "epsilon_svr"
+    #: Whether predictions are a vector; a model of LIBSVM has a single target.
+    _is_single = True
+
     def __init__(
         self,
         *,
@@ -99,14 +125,18 @@ class KernelSVR(RegressorMixin, KernelMachine):
         gamma: float | str = "scale",
         degree: int = 3,
         coef0: float = 0.0,
+        fit_intercept: bool = True,
         tol: float = 1e-3,
         memory: int | str = "auto",
         max_iter: int = -1,
         max_time: float | None = None,
+        warm_start: bool = False,
         n_jobs: int | None = None,
         random_state: Any = 0,
         verbose: int = 0,
         callback: Callable[[Progress], object] | None = None,
+        shrinking: bool = True,
+        cache_size: float = 200,
     ) -> None:
         self.C = C
         self.epsilon = epsilon
@@ -114,14 +144,18 @@ class KernelSVR(RegressorMixin, KernelMachine):
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
+        self.fit_intercept = fit_intercept
         self.tol = tol
         self.memory = memory
         self.max_iter = max_iter
         self.max_time = max_time
+        self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
         self.callback = callback
+        self.shrinking = shrinking
+        self.cache_size = cache_size
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -134,7 +168,8 @@ class KernelSVR(RegressorMixin, KernelMachine):
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Targets.
         sample_weight : array-like of shape (n_samples,), optional
-            Factor on C for each row; rows of weight zero are left out.
+            Factor on C for each row; rows of weight zero are left out, and so are those of negative
+            weight, with a warning.
 
         Returns
         -------
@@ -143,9 +178,11 @@ class KernelSVR(RegressorMixin, KernelMachine):
         """
         self._check_params()
         deadline = start_deadline(self.max_time)
+        X = wrap_items(self.kernel, X)
         problem, targets = validate_regression(
             self, X, y, sample_weight, precomputed=is_precomputed(self.kernel)
         )
+        self.shape_fit_ = find_shape(self, X)
         self._is_single = targets.ndim == 1
         self._fit_problem(problem, deadline, targets.reshape(len(targets), -1))
         return self
@@ -173,17 +210,42 @@ class KernelSVR(RegressorMixin, KernelMachine):
 
     def _check_params(self) -> None:
         super()._check_params()
-        check_number("C", self.C, above=0)
+        check_cost(self.C)
+        check_flag("fit_intercept", self.fit_intercept)
+        check_flag("warm_start", self.warm_start)
         check_number("epsilon", self.epsilon)
         if self.epsilon < 0:
             raise ValueError(f"epsilon: must not be negative, got {self.epsilon!r}")
 
     def _make_duals(
-        self, problem: Problem, score: Callable[..., FloatArray], targets: FloatArray | None
+        self,
+        problem: Problem,
+        score: Callable[..., FloatArray],
+        diagonal: FloatArray,
+        targets: FloatArray | None,
     ) -> list[DualProblem]:
         assert targets is not None
-        cost, everyone = self.C * problem.weights, np.arange(len(problem.labels))
+        n = len(problem.labels)
+        cost = find_bound(self.C, diagonal) * problem.weights
+        starts = self._warm_starts(n, targets.shape[1])
         return [
-            DualProblem(everyone, -target, -cost, cost, epsilon=float(self.epsilon), total=0.0)
-            for target in targets.T
-        ]
+            DualProblem(
+                np.arange(n), -target, -cost, cost, epsilon=float(self.epsilon),
+                total=0.0 if self.fit_intercept else None, start=start,
+            )
+            for target, start in zip(targets.T, starts, strict=True)
+        ]  # fmt: skip
+
+    def _warm_starts(self, n_rows: int, n_targets: int) -> list[FloatArray | None]:
+        state = getattr(self, "_warm_state", None) if self.warm_start else None
+        if state is None or state.shape != (n_targets, n_rows):
+            return [None] * n_targets
+        return list(state)
+
+    def _keep(
+        self, problem: Problem, kernel: Kernel, duals: list[DualProblem], solutions: list[Solution]
+    ) -> None:
+        super()._keep(problem, kernel, duals, solutions)
+        if self.warm_start:
+            self._warm_state = np.array([found.coef for found in solutions])
+        warn_unless_feasible(self, duals, solutions, "the kernel does not reach the targets", 6)

@@ -1,10 +1,11 @@
 """Decision functions as C in 16-bit integers, with bounds on their errors.
 
 Features become ``q = round(scale * x)``, where scale is a power of two such that ``input_range``
-still fits; beyond it they saturate. Kernel values are whole multiples of a unit, coefficients of
-another, and decisions are sums of their products, in 64 bits, shifted to 32. Errors are bounded for
-all features within the range: by the slope of the kernel times the rounding of features, plus the
-rounding of coefficients times the largest kernel value, plus that of tables and the last shift.
+still fits; features beyond it saturate. Kernel values are integer multiples of one unit and
+coefficients of another. Decisions are sums of their products in 64 bits, shifted to 32. The error
+bound holds for all features within the range. It is the slope of the kernel times the rounding of
+features, plus the rounding of coefficients times the largest kernel value, plus the rounding of tables
+and of the last shift.
 """
 
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from math import ceil, floor, log2, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from widemargin.export.c_fixed_kernels import fit_grid, write_fixed_kernel
+from widemargin.export.c_fixed_kernels import FixedKernel, fit_grid, write_fixed_kernel
 from widemargin.export.c_parts import (
     as_seen,
     pick_cluster,
@@ -42,8 +43,10 @@ FloatArray = NDArray[np.float64]
 LIMIT = 32767
 #: Room for features beyond those of the vectors, if no range is given.
 HEADROOM = 2.0
-#: Largest factor from a feature to a whole number; float32 ends at 2^128.
+#: Largest factor from a feature to an integer; float32 ends at 2^128.
 MAX_SCALE = 2.0**120
+#: Largest relative error of an operation in float32.
+FLOAT32_ROUNDING = 2.0**-24
 #: A kernel value may be wrong by this share of the largest.
 MAX_KERNEL_ERROR = 0.1
 
@@ -60,17 +63,21 @@ class Precision:
         How far a decision may be from the model's, for features within the range.
     input_range : float or None
         Largest size of a feature, after scaling; None if there is no limit.
+    route_bound : float or None
+        How far the value of a group may be from that of the model's partition, for features within
+        the range; None without clusters.
     """
 
     unit: float
     bound: float
     input_range: float | None = None
+    route_bound: float | None = None
 
 
 def write_fixed_functions(
     program: Program, described: Description, input_range: float | None
 ) -> Precision:
-    """Add ``@quantise``, ``@sum``, ``@decide`` and all they need."""
+    """Add ``@quantise``, ``@sum``, ``@decide`` and the functions and arrays that they use."""
     write_scaling(program, described, FLOAT32_MAX)
     functions = described.functions
     if isinstance(functions, LogSum):
@@ -134,18 +141,18 @@ def _check_intercepts(scaled: FloatArray, rest: float) -> None:
 
 
 def _write_product(program: Program, functions: KernelSum, input_range: float | None) -> Precision:
-    """A product with all vectors added up."""
+    """Add the functions of a linear kernel: one product with the weighted sum of all vectors."""
     kernel = known(functions.kernel)
     vectors = kernel.transform(functions.vectors)
     weights = functions.coef @ vectors
     span, scale = _find_scale(kernel, vectors, input_range)
     d = weights.shape[1]
     unit = float(np.abs(weights).max()) / LIMIT or 1.0
-    whole = np.rint(weights / unit)
-    most = np.abs(whole).sum(axis=1).max() * LIMIT
+    rounded = np.rint(weights / unit)
+    most = np.abs(rounded).sum(axis=1).max() * LIMIT
     bits = _count_bits(most + float(np.abs(functions.intercept).max()) * scale / unit)
     intercept = np.rint(functions.intercept * scale / unit)
-    program.array("weights", whole.astype(np.int16))
+    program.array("weights", rounded.astype(np.int16))
     program.array("intercepts", intercept.astype(np.int64))
     program.stack += 6 * d
     _write_quantise(program, _round_text(scale), floor(span * scale))
@@ -165,8 +172,8 @@ static void @sum(const int16_t *q, int32_t *decisions)
 """
     )
     _write_decide(program, *_find_ends(kernel, span, scale))
-    lost = np.abs(weights - whole * unit).sum(axis=1) * span
-    lost += 0.5 / scale * (np.abs(whole) * unit).sum(axis=1)
+    lost = np.abs(weights - rounded * unit).sum(axis=1) * span
+    lost += 0.5 / scale * (np.abs(rounded) * unit).sum(axis=1)
     final = unit / scale * 2.0**bits
     return Precision(final, float(lost.max()) + unit / scale + final, _as_given(kernel, span))
 
@@ -182,6 +189,36 @@ def _write_kernels(
     span, scale = _find_scale(kernel, vectors, input_range)
     grid = fit_grid(vectors, scale)
     fixed = write_fixed_kernel(program, kernel, grid, vectors, span)
+    _refuse_coarse_kernel(fixed, span, scale)
+    coef = np.hstack([c.coef for c in clusters])
+    intercept = np.vstack([c.intercept for c in clusters])
+    unit = float(np.abs(coef).max(initial=0.0)) / LIMIT or 1.0
+    rounded = np.rint(coef / unit)
+    n_own, route_bound = len(own), None
+    tops = np.abs(rounded) @ (fixed.largest[:n_own] / fixed.unit + 1.0)
+    constants = np.rint(intercept / (unit * fixed.unit))
+    bits = _count_bits(float(tops.max(initial=0.0)) + float(np.abs(constants).max()))
+    write_vectors(
+        program, grid.vectors[:n_own], rounded.astype(np.int16), constants.astype(np.int64)
+    )
+    if isinstance(functions, ClusterSum):
+        program.array("samples", grid.vectors[n_own:])
+        kind = "int8_t" if grid.vectors.dtype == np.int8 else "int16_t"
+        # The squared norms that a fork compares with are in units of the kernel itself.
+        write_route(program, functions, "int16_t", kind, fixed.unit)
+        route_bound = _bound_routes(functions, fixed, n_own)
+    program.stack += 6 * vectors.shape[1] + 8 * len(coef)
+    _write_quantise(program, _round_text(scale), floor(span * scale))
+    _write_kernel_sums(program, functions, bits)
+    _write_decide(program, *_find_ends(kernel, span, scale))
+    lost = np.abs(coef) @ fixed.errors[:n_own]
+    lost += np.abs(coef - rounded * unit) @ (fixed.largest + fixed.errors)[:n_own]
+    final = unit * fixed.unit * 2.0**bits
+    bound = float(lost.max(initial=0.0)) + unit * fixed.unit + final
+    return Precision(final, bound, _as_given(kernel, span), route_bound)
+
+
+def _refuse_coarse_kernel(fixed: FixedKernel, span: float, scale: float) -> None:
     share = float(fixed.errors.max(initial=0.0)) / (float(fixed.largest.max(initial=0.0)) or 1.0)
     if share > MAX_KERNEL_ERROR:
         raise ValueError(
@@ -189,23 +226,10 @@ def _write_kernels(
             f"and kernel values could be wrong by {share:.2g} of the largest; scale the features, "
             "give a smaller input_range, or export float32"
         )
-    coef = np.hstack([c.coef for c in clusters])
-    intercept = np.vstack([c.intercept for c in clusters])
-    unit = float(np.abs(coef).max(initial=0.0)) / LIMIT or 1.0
-    whole = np.rint(coef / unit)
-    n_own = len(own)
-    tops = np.abs(whole) @ (fixed.largest[:n_own] / fixed.unit + 1.0)
-    constants = np.rint(intercept / (unit * fixed.unit))
-    bits = _count_bits(float(tops.max(initial=0.0)) + float(np.abs(constants).max()))
-    write_vectors(program, grid.vectors[:n_own], whole.astype(np.int16), constants.astype(np.int64))
-    if isinstance(functions, ClusterSum):
-        program.array("samples", grid.vectors[n_own:])
-        kind = "int8_t" if grid.vectors.dtype == np.int8 else "int16_t"
-        # The fork compares with norms in units of the kernel itself.
-        write_route(program, functions, "int16_t", kind, fixed.unit)
-    d = vectors.shape[1]
-    program.stack += 6 * d + 8 * len(coef)
-    _write_quantise(program, _round_text(scale), floor(span * scale))
+
+
+def _write_kernel_sums(program: Program, functions: KernelSum | ClusterSum, bits: int) -> None:
+    """Add ``@sum``: products of coefficients and kernel values in 64 bits, without the last bits."""
     program.function(
         f"""
 static void @sum(const int16_t *q, int32_t *decisions)
@@ -227,18 +251,28 @@ static void @sum(const int16_t *q, int32_t *decisions)
 }}
 """
     )
-    _write_decide(program, *_find_ends(kernel, span, scale))
-    lost = np.abs(coef) @ fixed.errors[:n_own]
-    lost += np.abs(coef - whole * unit) @ (fixed.largest + fixed.errors)[:n_own]
-    final = unit * fixed.unit * 2.0**bits
-    bound = float(lost.max(initial=0.0)) + unit * fixed.unit + final
-    return Precision(final, bound, _as_given(kernel, span))
+
+
+def _bound_routes(functions: ClusterSum, fixed: FixedKernel, n_own: int) -> float:
+    """Return a bound on the error of the values that ``@route`` compares."""
+    bounds = []
+    for fork in functions.forks:
+        counts = np.diff(fork.bounds)
+        norms = fork.norms if fork.on_sphere else 1.0
+        terms = 0.0 if fork.on_sphere else 0.5 * np.abs(fork.squared_norms)
+        at = n_own + fork.samples
+        lost = np.add.reduceat(fixed.errors[at], fork.bounds[:-1]) / counts / norms
+        largest = np.add.reduceat((fixed.largest + fixed.errors)[at], fork.bounds[:-1]) / counts
+        # The sum, the factor and the difference are float32.
+        rounding = (counts + 4) * FLOAT32_ROUNDING * (largest / norms + terms)
+        bounds.append(float((lost + rounding).max()))
+    return max(bounds)
 
 
 def _find_scale(
     kernel: SummedKernel, vectors: FloatArray, input_range: float | None
 ) -> tuple[float, float]:
-    """Largest size of a feature as the kernel sees it, and whole numbers for one: a power of two."""
+    """Return the largest size of a feature as the kernel takes it, and the scale."""
     largest = float(np.abs(vectors).max(initial=0.0))
     span = HEADROOM * largest
     if input_range is not None:
@@ -252,7 +286,7 @@ def _find_scale(
     if span * MAX_SCALE < LIMIT:
         raise ValueError(
             f"dtype: features of at most {_as_given(kernel, span):g} are too small for 'int16': "
-            "float32 cannot hold the factor that makes them whole numbers; scale the features"
+            "float32 cannot hold the factor that makes them integers; scale the features"
         )
     return span, 2.0 ** floor(log2(LIMIT / span))
 
@@ -263,11 +297,11 @@ def _as_given(kernel: SummedKernel, size: float) -> float:
 
 
 def _write_quantise(program: Program, expression: str, limit: int | None = None) -> None:
-    """Add ``@quantise``; with a limit whole numbers beyond it are cut off by ``@round``."""
+    """Add ``@quantise``, and with a limit ``@round``, which saturates at it."""
     if limit is not None:
         program.function(
             f"""
-/* The nearest whole number; beyond the range the last one. */
+/* The nearest integer within the range. */
 static int16_t @round(float t)
 {{
     if (t > {limit}.0f) {{
@@ -295,13 +329,13 @@ void @quantise(const float *x, int16_t *q)
 
 
 def _find_ends(kernel: SummedKernel, span: float, scale: float) -> tuple[str, str]:
-    """The least and the largest whole number that ``@quantise`` gives."""
+    """Return the least and the largest integer that ``@quantise`` returns."""
     end = floor(span * scale)
     return "0" if kernel.needs_nonnegative else f"-{end}", str(end)
 
 
 def _write_decide(program: Program, low: str, high: str) -> None:
-    """Add ``@decide``: ``@sum`` for any whole numbers, also for those that would overflow it."""
+    """Add ``@decide``: ``@sum`` of any integers, with those that would overflow it saturated."""
     program.function(
         f"""
 void @decide(const int16_t *q, int32_t *decisions)
@@ -322,7 +356,7 @@ def _round_text(scale: float) -> str:
 
 
 def _count_bits(largest: float) -> int:
-    """Bits to drop so that a sum of this size fits 32."""
+    """Return the number of bits to drop so that a sum of this size fits 32."""
     if largest >= 2.0**62:
         raise ValueError(
             f"dtype: 'int16' sums could reach {largest:.3g} and overflow 64 bits: the intercept is "
@@ -332,7 +366,7 @@ def _count_bits(largest: float) -> int:
 
 
 def _shift_text(name: str, bits: int) -> str:
-    """A sum without its last bits, rounded; by division, for negative ones."""
+    """Return an expression that drops the last bits and rounds; division treats signs alike."""
     if bits == 0:
         return f"(int32_t){name}"
     half = 2 ** (bits - 1)

@@ -35,7 +35,7 @@ class FixedKernel:
     largest : ndarray of shape (n_vectors,)
         Bound on the kernel with each vector.
     errors : ndarray of shape (n_vectors,)
-        Bound on what it loses.
+        Bound on the error of the kernel with each vector.
     """
 
     unit: float
@@ -50,11 +50,11 @@ class Grid:
     Attributes
     ----------
     scale : float
-        Whole numbers for a unit of the features.
+        Integers for a unit of the features.
     vectors : ndarray of shape (n_vectors, n_features)
-        Vectors, of one byte if that loses nothing.
+        Vectors as integers, of one byte if that is exact.
     shift : int
-        Bits by which the vectors are to be shifted to be on the scale of features.
+        Bits by which vectors are shifted to the scale of features.
     rounding : ndarray of shape (n_vectors, n_features)
         Rounding errors of the vectors.
     """
@@ -66,13 +66,13 @@ class Grid:
 
 
 def fit_grid(vectors: FloatArray, scale: float) -> Grid:
-    """Vectors as whole numbers; in one byte where that is exact on a coarser scale."""
+    """Return vectors as integers, of one byte where that is exact on a coarser scale."""
     for shift in range(16):
         coarse = vectors * (scale / 2.0**shift)
         if np.abs(coarse).max(initial=0.0) <= 127 and (coarse == np.rint(coarse)).all():
             return Grid(scale, coarse.astype(np.int8), shift, np.zeros_like(vectors))
-    whole = np.rint(vectors * scale)
-    return Grid(scale, whole.astype(np.int16), 0, np.abs(vectors - whole / scale))
+    rounded = np.rint(vectors * scale)
+    return Grid(scale, rounded.astype(np.int16), 0, np.abs(vectors - rounded / scale))
 
 
 def write_fixed_kernel(
@@ -109,7 +109,7 @@ def _kernel_text(grid: Grid, kind: str, term: str, result: str) -> str:
 
 
 def _write_exponential(program: Program, kernel: SummedKernel, grid: Grid) -> FixedKernel:
-    """Radial and exponential chi-square kernels: values are multiples of 2^-15."""
+    """Add an rbf or exponential chi-square kernel; its values are multiples of 2^-15."""
     gamma = kernel.params()["gamma"]
     d = grid.vectors.shape[1]
     step = 0.5 / grid.scale
@@ -166,7 +166,7 @@ static int32_t @exp2(uint32_t t)
 
 
 def _write_means(program: Program, form: Form, grid: Grid, vectors: FloatArray) -> FixedKernel:
-    """Intersection and chi-square: values are multiples of a feature's step."""
+    """Add an intersection or chi-square kernel; its values are multiples of a feature's step."""
     d = grid.vectors.shape[1]
     if d > 32767:
         raise ValueError(
@@ -195,7 +195,7 @@ def _write_means(program: Program, form: Form, grid: Grid, vectors: FloatArray) 
 def _write_poly(
     program: Program, kernel: SummedKernel, grid: Grid, vectors: FloatArray, span: float
 ) -> FixedKernel:
-    """Powers of a product, as shares of the largest there can be."""
+    """Add a polynomial or linear kernel; its values are shares of the largest possible value."""
     form = kernel.form
     gamma = kernel.params().get("gamma", 1.0)
     degree = form.degree if form.finish == tiles.POLY else 1

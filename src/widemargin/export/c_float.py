@@ -1,4 +1,4 @@
-"""Decision functions as C with numbers of type float."""
+"""Decision functions as C in float32."""
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from widemargin.export.limits import find_limit
 from widemargin.kernels import tiles_fast as tiles
 from widemargin.kernels.summed import Form, SummedKernel
 
-#: Steps of the tables for powers and logarithms; the rest is a short series.
+#: Steps of the tables for powers and logarithms; a short series corrects the entry of a table.
 TABLE_STEPS = 64
 
 #: Operations on two features, by their code.
@@ -38,7 +38,7 @@ OPERATIONS = {
 
 
 def write_float_functions(program: Program, described: Description, *, libm: bool) -> None:
-    """Add ``@decide`` and all it needs."""
+    """Add ``@decide`` and the functions and arrays that it uses."""
     functions = described.functions
     write_scaling(program, described, find_limit(functions))
     if isinstance(functions, CurveSum):
@@ -57,7 +57,7 @@ def write_exp(program: Program, *, libm: bool) -> None:
     if libm:
         program.function("static float @exp(float t)\n{\n    return expf(t);\n}")
         return
-    # One more than there are steps: just below a whole number float32 rounds to it.
+    # The last entry serves numbers just below an integer, which float32 rounds up to it.
     steps = np.arange(TABLE_STEPS + 1) / TABLE_STEPS
     program.array("powers", np.exp2(steps).astype(np.float32))
     program.function(
@@ -73,14 +73,14 @@ static float @exp(float t)
     if (y > 127.0f) {{
         y = 127.0f;
     }}
-    int32_t whole = (int32_t)y;
-    if ((float)whole > y) {{
-        whole--;
+    int32_t exponent = (int32_t)y;
+    if ((float)exponent > y) {{
+        exponent--;
     }}
-    y = (y - (float)whole) * {TABLE_STEPS}.0f;
+    y = (y - (float)exponent) * {TABLE_STEPS}.0f;
     const int32_t step = (int32_t)y;
     const float rest = (y - (float)step) * {write_float(np.log(2.0) / TABLE_STEPS)};
-    power.u = (uint32_t)(whole + 127) << 23;
+    power.u = (uint32_t)(exponent + 127) << 23;
     return power.f * @powers[step]
         * (1.0f + rest * (1.0f + rest * (0.5f + rest * 0.16666667f)));
 }}
@@ -148,13 +148,33 @@ void @decide(const float *x, float *decisions)
 
 
 def _write_kernel(program: Program, kernel: SummedKernel, *, libm: bool) -> None:
+    """Add ``@kernel``: a sum over features, and a function of the sum."""
     form = kernel.form
     needs_exp = form.finish in (tiles.EXP2, tiles.TANH) or form.op == tiles.POWER_MEAN
     if needs_exp:
         write_exp(program, libm=libm)
     if form.op in (tiles.JENSEN_SHANNON, tiles.POWER_MEAN):
         _write_log(program)
-    if form.op == tiles.CHI2 and form.finish != tiles.EXP2:
+    operation = _write_distance(program, form) if form.finish == tiles.EXP2 else OPERATIONS[form.op]
+    if form.finish != tiles.EXP2:
+        _write_operation(program, form)
+    program.function(
+        f"""
+static float @kernel(const float *x, const float *v)
+{{
+    float sum = 0.0f;
+    for (int j = 0; j < @@_N_FEATURES; j++) {{
+        sum += {operation};
+    }}
+    return {_write_finish(program, kernel)};
+}}
+"""
+    )
+
+
+def _write_operation(program: Program, form: Form) -> None:
+    """Add the function of two features that the kernel adds up, unless C has it."""
+    if form.op == tiles.CHI2:
         program.function(
             """
 static float @chi2(float a, float b)
@@ -192,42 +212,36 @@ static float @power_mean(float a, float b)
 }}
 """
         )
-    operation, result = OPERATIONS[form.op], "sum"
-    if form.finish == tiles.EXP2:
-        # Distances, not products: nothing cancels.
-        gamma = write_float(-kernel.params()["gamma"])
-        operation = "@distance(x[j], v[j])"
-        result = f"@exp({gamma} * sum)"
-        squared = "t * t" if form.op == tiles.DOT else "a + b > 0.0f ? t * (t / (a + b)) : 0.0f"
-        program.function(
-            f"""
+
+
+def _write_distance(program: Program, form: Form) -> str:
+    """Add ``@distance`` and return its call; distances do not cancel digits as products would."""
+    squared = "t * t" if form.op == tiles.DOT else "a + b > 0.0f ? t * (t / (a + b)) : 0.0f"
+    program.function(
+        f"""
 static float @distance(float a, float b)
 {{
     const float t = a - b;
     return {squared};
 }}
 """
-        )
-    elif form.finish in (tiles.POLY, tiles.TANH):
-        gamma = write_float(kernel.params()["gamma"])
-        inner = f"({gamma} * sum + {write_float(form.shift)})"
-        result = f"@power{inner}" if form.finish == tiles.POLY else f"@tanh{inner}"
-        if form.finish == tiles.POLY:
-            _write_power(program, form.degree)
-        else:
-            _write_tanh(program)
-    program.function(
-        f"""
-static float @kernel(const float *x, const float *v)
-{{
-    float sum = 0.0f;
-    for (int j = 0; j < @@_N_FEATURES; j++) {{
-        sum += {operation};
-    }}
-    return {result};
-}}
-"""
     )
+    return "@distance(x[j], v[j])"
+
+
+def _write_finish(program: Program, kernel: SummedKernel) -> str:
+    """Add what makes a kernel value of ``sum``, and return the expression."""
+    form = kernel.form
+    if form.finish == tiles.EXP2:
+        return f"@exp({write_float(-kernel.params()['gamma'])} * sum)"
+    if form.finish not in (tiles.POLY, tiles.TANH):
+        return "sum"
+    inner = f"({write_float(kernel.params()['gamma'])} * sum + {write_float(form.shift)})"
+    if form.finish == tiles.POLY:
+        _write_power(program, form.degree)
+        return f"@power{inner}"
+    _write_tanh(program)
+    return f"@tanh{inner}"
 
 
 def _write_power(program: Program, degree: int) -> None:
@@ -260,7 +274,7 @@ static float @tanh(float t)
 
 
 def _write_product(program: Program, functions: KernelSum) -> None:
-    """A product with all vectors added up."""
+    """Add ``@decide`` for a linear kernel: one product with the weighted sum of all vectors."""
     kernel = known(functions.kernel)
     weights = functions.coef @ kernel.transform(functions.vectors)
     program.array("weights", weights.astype(np.float32))

@@ -1,4 +1,4 @@
-"""Parts of the C that float and fixed point share: scaling, routing, codes and arrays."""
+"""Parts of the C code that float32 and fixed point share: scaling, clusters, codes and arrays."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,18 +8,15 @@ from widemargin.export.c_text import Program, write_float
 from widemargin.export.description import ClusterSum, CurveSum, Description, KernelSum, known
 from widemargin.kernels.summed import Form, SummedKernel
 
-#: Least squared norm of the mean of a group, as in kernel k-means.
-MIN_SQUARED_NORM = 1e-30
-
 
 def write_scaling(program: Program, described: Description, limit: float) -> None:
-    """Add ``@scale``: features as the model sees them, finite and no larger than ``limit``."""
+    """Add ``@scale``: the scaled features, finite and no larger than ``limit``."""
     _write_saturate(program, limit)
     steps = []
     for number, scaling in enumerate(described.scaling):
         factor = scaling.factor / scaling.divisor
         shift = scaling.after - scaling.before * factor
-        # The value that becomes zero is subtracted first: where it is large, little is lost then.
+        # Subtracting first the value that becomes zero keeps the digits of large features.
         zero = (-shift / np.where(factor == 0, 1.0, factor)).astype(np.float32)
         program.array(f"zero{number}", zero)
         program.array(f"factor{number}", factor.astype(np.float32))
@@ -45,7 +42,7 @@ def write_scaling(program: Program, described: Description, limit: float) -> Non
     body = "\n".join(steps)
     program.function(
         f"""
-/* Features as the model sees them. */
+/* Scaled features, as the functions below take them. */
 static void @scale(const float *x, float *z)
 {{
     for (int j = 0; j < @@_N_FEATURES; j++) {{
@@ -61,13 +58,13 @@ static void @scale(const float *x, float *z)
 def _write_saturate(program: Program, limit: float) -> None:
     """Add ``@saturate``.
 
-    It looks at the bits: whole numbers are compared soon without a floating point unit, loops with
-    them vectorise, and no flag for faster arithmetic takes the comparisons away.
+    The function compares the bits as integers, which is fast without a floating point unit. Compilers
+    vectorise such loops, and flags such as -ffast-math cannot remove the comparisons.
     """
     bits = int(np.float32(limit).view(np.uint32))
     program.function(
         f"""
-/* The feature itself, or zero if it is NaN; beyond {write_float(limit)} that number. */
+/* The feature, zero for NaN, and at most {write_float(limit)} in size. */
 static float @saturate(float t)
 {{
     union {{ float f; uint32_t u; }} bits;
@@ -83,12 +80,12 @@ static float @saturate(float t)
 
 
 def takes_root(kernel: SummedKernel) -> bool:
-    """Whether a kernel is a product of square roots."""
+    """Return whether a kernel is a product of square roots."""
     return kernel.form == Form() and bool(kernel.transform(np.array([4.0]))[0] == 2.0)
 
 
 def as_seen(kernel: SummedKernel, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Vectors as ``@kernel`` meets them."""
+    """Return vectors as ``@kernel`` takes them: their square roots for a product of square roots."""
     return np.sqrt(vectors) if takes_root(kernel) else vectors
 
 
@@ -126,7 +123,7 @@ def write_vectors(
 
 
 def pick_cluster(functions: KernelSum | ClusterSum, query: str) -> str:
-    """Lines that set ``cluster`` and its vectors ``first`` to ``last``."""
+    """Return lines that set ``cluster``, and ``first`` and ``last`` of its vectors."""
     if isinstance(functions, ClusterSum):
         return (
             f"    const int cluster = @route({query});\n"
@@ -139,7 +136,7 @@ def pick_cluster(functions: KernelSum | ClusterSum, query: str) -> str:
 def write_route(
     program: Program, functions: ClusterSum, query: str, vector: str, unit: float = 1.0
 ) -> None:
-    """Add ``@route``: the cluster of a query, through forks; kernel values are in ``unit``."""
+    """Add ``@route``: the cluster of a query; kernel values are multiples of ``unit``."""
     sizes = [len(c.vectors) for c in functions.clusters]
     program.array("starts", np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32))
     forks = functions.forks
@@ -150,8 +147,7 @@ def write_route(
     factors, terms = [], []
     for fork in forks:
         counts = np.diff(fork.bounds)
-        norms = np.maximum(fork.squared_norms, MIN_SQUARED_NORM)
-        factors.append(unit / (counts * (np.sqrt(norms) if fork.on_sphere else 1.0)))
+        factors.append(unit / (counts * (fork.norms if fork.on_sphere else 1.0)))
         terms.append(np.zeros(len(counts)) if fork.on_sphere else 0.5 * fork.squared_norms)
     program.array("group_starts", first_groups.astype(np.int32))
     program.array("group_ends", np.concatenate(ends).astype(np.int32))
@@ -193,9 +189,9 @@ static int @route(const {query} *x)
 
 
 def write_codes(program: Program, functions: CurveSum) -> str:
-    """Add ``@code``: the place of a value on the curve of a feature.
+    """Add ``@code``, the position of a value on the curve of a feature.
 
-    Returns the last place on the curve of feature j, as an expression.
+    Return the last position on the curve of feature j, as an expression in C.
     """
     quantiser, lengths = functions.quantiser, np.diff(functions.offsets)
     program.array("low", quantiser.low.astype(np.float32))
@@ -223,7 +219,7 @@ def write_codes(program: Program, functions: CurveSum) -> str:
     }}"""
     program.function(
         f"""
-/* Place of a value on the curve of feature j. */
+/* Position of a value on the curve of feature j. */
 static int @code(float value, int j)
 {{
     float position = (value - @low[j]) * @inverse_span[j];
@@ -238,9 +234,9 @@ static int @code(float value, int j)
 
 
 def find_bounds(quantiser: Quantiser) -> NDArray[np.float64]:
-    """Positions at which the next code begins."""
+    """Return the values, relative to the span, at which the next code begins."""
     if quantiser.spacing == "quantile":
-        # A position on the middle itself belongs below.
+        # A value in the middle between two grid points has the code of the lower one.
         return np.nextafter(0.5 * (quantiser.grid[1:] + quantiser.grid[:-1]), np.inf)
     steps = np.arange(1, quantiser.n_bins) - (0.0 if quantiser.cut else 0.5)
     positions = steps / (quantiser.n_bins - 1)
@@ -248,7 +244,7 @@ def find_bounds(quantiser: Quantiser) -> NDArray[np.float64]:
 
 
 def write_curve_starts(program: Program, offsets: NDArray[np.int64]) -> str:
-    """Where the curve of feature j begins, as an expression; adds an array if it must."""
+    """Return where the curve of feature j begins, as an expression in C; may add an array."""
     lengths = np.diff(offsets)
     if (lengths == lengths[0]).all():
         return f"j * {int(lengths[0])}"

@@ -1,4 +1,4 @@
-"""Text of C files: numbers, arrays, names, and the memory they need."""
+"""Text of C files: numbers, arrays and names, and the bytes that they take."""
 
 import keyword
 import re
@@ -14,7 +14,7 @@ C_TYPES = {
     "float32": "float", "int8": "int8_t", "int16": "int16_t", "int32": "int32_t", "int64": "int64_t",
     "uint16": "uint16_t", "uint32": "uint32_t",
 }  # fmt: skip
-#: Words that a C or C++ compiler keeps for itself, besides those of Python.
+#: Keywords of C and C++ that are not keywords of Python.
 RESERVED = {
     "auto", "bool", "case", "char", "const", "default", "do", "double", "enum", "extern", "float",
     "goto", "inline", "int", "long", "main", "register", "short", "signed", "sizeof", "static",
@@ -24,10 +24,10 @@ RESERVED = {
 
 @dataclass
 class Program:
-    """A C file in the making.
+    """A C file that is being written.
 
-    In all texts ``@@`` stands for the prefix of macros, and ``@`` for that of other names, which ends
-    in an underscore.
+    In all texts ``@@`` stands for the prefix of macros, and ``@`` for the prefix of other names and
+    an underscore.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Program:
     stack: int = 0
 
     def array(self, name: str, values: NDArray[Any]) -> None:
-        """Add a constant array, written row by row."""
+        """Add a constant array in row-major order."""
         # C has no empty arrays.
         values = np.ascontiguousarray(values) if np.size(values) else np.zeros(1, values.dtype)
         kind = C_TYPES[values.dtype.name]
@@ -61,12 +61,12 @@ class Program:
         self.functions.append(textwrap.dedent(text).strip("\n") + "\n")
 
     def expand(self, text: str) -> str:
-        """Text with the prefix in place."""
+        """Return text with the prefix in place of ``@@`` and ``@``."""
         return text.replace("@@", self.prefix.upper()).replace("@", f"{self.prefix}_")
 
 
 def write_numbers(values: NDArray[Any]) -> str:
-    """Numbers, several to a line."""
+    """Return numbers as text, several to a line."""
     words = [write_float(v) if values.dtype.kind == "f" else str(int(v)) for v in values]
     return textwrap.fill(
         ", ".join(words), 100, initial_indent="    ", subsequent_indent="    ",
@@ -75,18 +75,18 @@ def write_numbers(values: NDArray[Any]) -> str:
 
 
 def write_float(value: Any) -> str:
-    """A number as float constant of C."""
+    """Return a number as a float constant of C."""
     with np.errstate(over="ignore"):
         text = str(np.float32(value))
     if not np.isfinite(float(text)):
         raise ValueError(
-            f"model: a number of it is {float(value):g}, which float32 cannot hold; scale the features"
+            f"model: it contains {float(value):g}, which float32 cannot hold; scale the features"
         )
     return f"{text}f" if "." in text or "e" in text else f"{text}.0f"
 
 
 def make_prefix(stem: str) -> str:
-    """A name for C made of a file's."""
+    """Return a valid C name that begins like the name of a file."""
     word = re.sub(r"\W", "_", stem, flags=re.ASCII)
     if not re.match(r"[A-Za-z]", word):
         word = f"model_{word}"

@@ -1,12 +1,11 @@
-"""Descriptions of fitted classifiers in plain arrays, from which every export is written."""
+"""Descriptions of fitted estimators in plain arrays, from which every export is written."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin.additive.anchor_model import RegressionModel
@@ -19,12 +18,22 @@ from widemargin.divide.cluster_models import ClusterParts, EarlyModel
 from widemargin.divide.partition import Partition, split_by_group
 from widemargin.exact.classifier_base import ExactKernelClassifier
 from widemargin.exact.expansion import Expansion
+from widemargin.exact.kernel_machine import KernelMachine
+from widemargin.exact.kernel_one_class import KernelOneClassSVM
+from widemargin.exact.kernel_svr import KernelSVR
+from widemargin.export.scaling import Scaling, describe_scalers
 from widemargin.kernels import KERNELS, Kernel, Precomputed
 from widemargin.kernels.base import as_dense
 from widemargin.kernels.summed import SummedKernel
 from widemargin.projected.classifier_base import BasisClassifier
 
 FloatArray = NDArray[np.float64]
+
+#: Least squared norm of the mean of a group, as in kernel k-means.
+MIN_SQUARED_NORM = 1e-30
+#: Support vectors whose predictions show how much those of a regression vary.
+SPREAD_ROWS = 500
+_EXPORTED = ExactKernelClassifier | KernelMachine | CurvesMixin | LinearClassifier | BasisClassifier
 
 
 @dataclass(frozen=True)
@@ -123,6 +132,11 @@ class Fork:
     on_sphere: bool
     targets: list[int]
 
+    @property
+    def norms(self) -> FloatArray:
+        """Norms of the means, bounded away from zero as in kernel k-means."""
+        return np.sqrt(np.maximum(self.squared_norms, MIN_SQUARED_NORM))
+
 
 @dataclass(frozen=True)
 class ClusterSum:
@@ -144,34 +158,32 @@ class ClusterSum:
 
 
 @dataclass(frozen=True)
-class Scaling:
-    """Features as the model sees them: ``clip((x - before) / divisor * factor + after, low, high)``.
+class Margin:
+    """A difference between decision values that matters, and what it is."""
 
-    Scalers divide or multiply; the other is by one, so that results are the same to the last bit.
-    """
+    size: float
+    text: str
 
-    before: FloatArray
-    divisor: FloatArray
-    factor: FloatArray
-    after: FloatArray
-    low: float
-    high: float
+
+CLASS_MARGIN = Margin(1.0, "the margin of a class")
 
 
 @dataclass(frozen=True)
 class Description:
-    """A classifier.
+    """A classifier, a regression or a one-class model.
 
     Attributes
     ----------
     functions : KernelSum, CurveSum, LogSum or ClusterSum
         The decision functions.
-    rule : {"sign", "argmax", "vote"}
-        How they become a class: ``classes[f >= 0]`` of a single one, the class of the largest, or one
-        vote for each pair of classes (a, b), a < b in lexicographic order: b if f >= 0, else a; the
-        first class with most votes wins.
+    rule : {"sign", "argmax", "vote", "target", "targets"}
+        How decision values become a prediction. "sign" is the class ``classes[f >= threshold]`` of a
+        single function. "argmax" is the class of the largest. "vote" is one vote for each pair of
+        classes (a, b), a < b in lexicographic order: b if f >= 0, else a; the first class with most
+        votes wins. "target" and "targets" are the decision values themselves, as a vector or as a
+        matrix.
     classes : ndarray of shape (n_classes,)
-        The labels.
+        The labels; empty for a regression.
     n_features : int
         Features of a query.
     feature_names : list of str or None
@@ -180,6 +192,10 @@ class Description:
         Scalings of the features, in the order in which they are applied.
     name : str
         Name of the estimator.
+    threshold : float
+        Least decision value of the second class by the rule "sign".
+    margin : Margin
+        Difference between decision values that matters, with which errors are compared.
     """
 
     functions: KernelSum | CurveSum | LogSum | ClusterSum
@@ -189,6 +205,13 @@ class Description:
     feature_names: list[str] | None
     scaling: list[Scaling]
     name: str
+    threshold: float = 0.0
+    margin: Margin = CLASS_MARGIN
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether predictions are classes."""
+        return len(self.classes) > 0
 
     @property
     def n_functions(self) -> int:
@@ -206,35 +229,53 @@ def known(kernel: Kernel) -> SummedKernel:
 
 
 def describe(model: Any) -> Description:
-    """Description of a fitted classifier, or of a pipeline of scalers that ends in one."""
+    """Return the description of a fitted estimator, or of a pipeline of scalers that ends in one."""
     if isinstance(model, Pipeline):
         steps = [step for _, step in model.steps]
         inner = describe(steps[-1])
-        scaling = [s for step in steps[:-1] for s in _describe_scalers(step)] + inner.scaling
+        scaling = [s for step in steps[:-1] for s in describe_scalers(step)] + inner.scaling
         names = getattr(model, "feature_names_in_", None)
         names = inner.feature_names if names is None else [str(name) for name in names]
-        return Description(
-            inner.functions, inner.rule, inner.classes, inner.n_features, names, scaling, inner.name
-        )
-    if not isinstance(
-        model, ExactKernelClassifier | CurvesMixin | LinearClassifier | BasisClassifier
-    ):
+        return replace(inner, feature_names=names, scaling=scaling)
+    if not isinstance(model, _EXPORTED):
         raise TypeError(
-            f"model: a {type(model).__name__} cannot be exported; give a fitted classifier of "
+            f"model: a {type(model).__name__} cannot be exported; give a fitted estimator of "
             "widemargin, or a pipeline of StandardScaler, MinMaxScaler or MaxAbsScaler and one"
         )
     check_is_fitted(model)
-    one_vs_one = getattr(model, "_one_vs_one", False) and len(model.classes_) > 2
     names = getattr(model, "feature_names_in_", None)
     return Description(
         functions=_describe_functions(model._model),
-        rule="vote" if one_vs_one else "sign" if len(model.classes_) == 2 else "argmax",
-        classes=model.classes_,
+        **_describe_rule(model),
         n_features=model.n_features_in_,
         feature_names=None if names is None else [str(name) for name in names],
         scaling=_describe_origin(model),
         name=type(model).__name__,
     )
+
+
+def _describe_rule(model: Any) -> dict[str, Any]:
+    """Return how the decision values of a model become predictions."""
+    if isinstance(model, KernelOneClassSVM):
+        margin = Margin(abs(model.offset_), "the offset")
+        classes = np.array([-1, 1])
+        return {
+            "rule": "sign", "classes": classes, "threshold": model._threshold, "margin": margin
+        }  # fmt: skip
+    if isinstance(model, KernelSVR):
+        margin = Margin(_measure_spread(model._model), "the standard deviation of predictions")
+        rule = "target" if model._is_single else "targets"
+        return {"rule": rule, "classes": np.zeros(0, int), "margin": margin}
+    one_vs_one = getattr(model, "_one_vs_one", False) and len(model.classes_) > 2
+    rule = "vote" if one_vs_one else "sign" if len(model.classes_) == 2 else "argmax"
+    return {"rule": rule, "classes": model.classes_}
+
+
+def _measure_spread(model: Expansion) -> float:
+    """Return the largest standard deviation of the targets predicted for some support vectors."""
+    if model.vectors is None or model.vectors.shape[0] == 0:
+        return 0.0
+    return float(model.decide(model.vectors[:SPREAD_ROWS], n_jobs=1).std(axis=0).max())
 
 
 def _describe_origin(model: Any) -> list[Scaling]:
@@ -327,37 +368,3 @@ def _add_fork(forks: list[Fork], partition: Partition, first_cluster: int) -> in
             first_cluster = _add_fork(forks, child, first_cluster)
     targets.extend(behind[part] for part in partition.part_of)
     return first_cluster
-
-
-def _describe_scalers(step: Any) -> list[Scaling]:
-    """Return the scalings of a step of a pipeline, which may be a pipeline itself."""
-    if step is None or isinstance(step, str):
-        return []
-    if isinstance(step, Pipeline):
-        return [scaling for _, inner in step.steps for scaling in _describe_scalers(inner)]
-    return [_describe_scaler(step)]
-
-
-def _describe_scaler(step: Any) -> Scaling:
-    check_is_fitted(step)
-    d = step.n_features_in_
-    before, divisor, factor, after = np.zeros(d), np.ones(d), np.ones(d), np.zeros(d)
-    low, high = -np.inf, np.inf
-    if type(step) is StandardScaler:
-        before = before if step.mean_ is None or not step.with_mean else step.mean_
-        divisor = divisor if step.scale_ is None else step.scale_
-    elif type(step) is MinMaxScaler:
-        factor, after = step.scale_, step.min_
-        if step.clip:
-            low, high = (float(bound) for bound in step.feature_range)
-    elif type(step) is MaxAbsScaler:
-        divisor = step.scale_
-        if getattr(step, "clip", False):
-            low, high = -1.0, 1.0
-    else:
-        raise TypeError(
-            f"model: the pipeline's {type(step).__name__} cannot be exported; StandardScaler, "
-            "MinMaxScaler and MaxAbsScaler can"
-        )
-    before, divisor, factor, after = np.asarray([before, divisor, factor, after], np.float64)
-    return Scaling(before, divisor, factor, after, low, high)

@@ -8,7 +8,6 @@ import numpy as np
 from widemargin.additive.additive_svc import AdditiveSVC
 from widemargin.additive.anchor_model import RegressionModel
 from widemargin.additive.curves import BinEncoder, BinModel, LogEncoder, TableModel
-from widemargin.additive.dual_descent import STOP_REASONS
 from widemargin.additive.intersection_svc import IntersectionSVC
 from widemargin.additive.lr_svc import LRSVC
 from widemargin.additive.mixins import CurvesMixin, NonnegativeMixin
@@ -109,10 +108,11 @@ def read_additive(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) ->
     model: Any = _read_linear(cls, meta, arrays)
     d = model.n_features_in_
     context = Context({"n_functions": count_functions(model), "n_features": d, "n_bounds": d + 1})
+    found = read_fields(_ATTRIBUTES, arrays, context)
     if isinstance(model, NonnegativeMixin):
-        # Files of earlier versions have no origin.
-        model.origin_ = np.zeros(d)
-    set_attributes(model, _ATTRIBUTES, read_fields(_ATTRIBUTES, arrays, context))
+        # Files of earlier versions have no origin. Only now is d known to be the width of an array.
+        found.setdefault("origin", np.zeros(d))
+    set_attributes(model, _ATTRIBUTES, found)
     model._model = _read_model(meta.get("model"), arrays, context)
     if not isinstance(model, PowerMeanSVC):
         model.quantiser_ = _find_quantiser(model._model)
@@ -133,7 +133,7 @@ def _read_linear(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) -> 
     params = meta.get("params")
     if cls is PowerMeanSVC and isinstance(params, dict) and params.get("solver") == OLD_DUAL:
         meta = meta | {"params": params | {"solver": "dual"}}
-    model = read_common(cls, meta, arrays, STOP_REASONS)
+    model = read_common(cls, meta, arrays)
     set_attributes(model, _N_ITER, read_fields(_N_ITER, arrays, Context()))
     numbers = meta.get("numbers")
     require(isinstance(numbers, dict), "entry 'numbers' is missing or wrong")

@@ -5,6 +5,7 @@ import io
 import re
 from collections import Counter
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import islice
 from math import isfinite
 from typing import Any, NamedTuple
@@ -19,7 +20,8 @@ _SAMPLED_ROWS = 200
 _HEAD_CHARACTERS = 2**22
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?[0-9]*,[0-9]+([eE][-+]?[0-9]+)?\s*")
 _CUT_DECIMAL = re.compile(r"[0-9]+[;\t]")
-_INTEGER = re.compile(r"\s*[-+]?[0-9]{1,18}\s*")
+# Not \s, which is also the separators 0x1c to 0x1f: int does not take these.
+_INTEGER = re.compile(r"[ \t\r]*[-+]?[0-9]{1,18}[ \t\r]*")
 
 
 class _Rows(NamedTuple):
@@ -34,12 +36,36 @@ class _Rows(NamedTuple):
         return len(self.fields[0]) if self.fields else 0
 
 
+@dataclass(frozen=True)
+class _LabelColumn:
+    """Which column holds the labels: the one with a name or number, or else the last, or none."""
+
+    name: str | None
+    n_features: int | None
+    kind: str
+
+    def is_absent(self, rows: _Rows) -> bool:
+        """Return whether all columns are features."""
+        return self.name is None and (self.kind == "none" or self.n_features == rows.width)
+
+    def find(self, rows: _Rows) -> int | None:
+        """Return the column, or None if there is no such column."""
+        if self.name is None:
+            return rows.width - 1
+        if rows.header is not None and self.name in rows.header:
+            return rows.header.index(self.name)
+        is_number = self.name.removeprefix("-").isdecimal()
+        inside = is_number and -rows.width <= int(self.name) < rows.width
+        return int(self.name) % rows.width if inside else None
+
+
 def parse_csv(
     content: bytes,
     name: str,
     label: str | None = None,
     n_features: int | None = None,
     delimiter: str | None = None,
+    kind: str = "classes",
 ) -> tuple[NDArray[np.float64], NDArray[Any] | None, list[str] | None]:
     """Read CSV text in UTF-8.
 
@@ -55,30 +81,36 @@ def parse_csv(
         If the file has exactly as many columns and ``label`` is not given, it has no labels.
     delimiter : str, optional
         Separator; found from the first rows if not given.
+    kind : {"classes", "numbers", "none"}, default="classes"
+        What the labels are. With ``"none"`` a file has no labels unless ``label`` names the column.
 
     Returns
     -------
     X : ndarray of shape (n_rows, n_features)
         Finite numbers.
     y : ndarray of shape (n_rows,) or None
-        Labels: integers if all are, else texts.
+        Labels: numbers if they are to be numbers, else integers if all are, else texts.
     feature_names : list of str or None
         Names from the header, if there is one.
     """
     text = _decode(content, name)
+    column = _LabelColumn(label, n_features, kind)
     if delimiter is None:
-        delimiter = _find_delimiter(text, name, label, n_features)
+        delimiter = _find_delimiter(text, name, column)
     rows = _read_rows(text, delimiter, name)
-    _check_widths(rows, name, n_features)
-    if label is None and n_features == rows.width:
+    _check_widths(rows, name, column)
+    if column.is_absent(rows):
         return _to_numbers(rows, None, delimiter, name), None, rows.header
-    at = _find_column(label, rows)
+    at = column.find(rows)
     if at is None:
         raise ValueError(
             f"label: {name} has no column {label!r:.80}; give a name of its header or a number"
         )
     names = None if rows.header is None else rows.header[:at] + rows.header[at + 1 :]
-    return _to_numbers(rows, at, delimiter, name), _to_labels(rows, at, name), names
+    X = _to_numbers(rows, at, delimiter, name)
+    if kind == "numbers":
+        return X, _to_targets(rows, at, delimiter, name), names
+    return X, _to_labels(rows, at, name), names
 
 
 def _decode(content: bytes, name: str) -> str:
@@ -112,7 +144,7 @@ def _read_rows(text: str, delimiter: str, name: str, n_rows: int | None = None) 
     return _Rows(header, fields, lines)
 
 
-def _find_delimiter(text: str, name: str, label: str | None, n_features: int | None) -> str:
+def _find_delimiter(text: str, name: str, column: _LabelColumn) -> str:
     """Return the only separator that makes the first rows numbers, or else the most likely one."""
     head = _take_head(text)
     sampled = {}
@@ -120,8 +152,8 @@ def _find_delimiter(text: str, name: str, label: str | None, n_features: int | N
         # By a wrong separator a row may not be readable at all.
         with suppress(ValueError):
             sampled[delimiter] = _read_rows(head, delimiter, name, _SAMPLED_ROWS)
-    good = [d for d, rows in sampled.items() if _is_table(rows, d, label, n_features)]
-    if len(good) > 1 or (good == [","] and _cuts_decimals(sampled[","], label)):
+    good = [d for d, rows in sampled.items() if _is_table(rows, d, column)]
+    if len(good) > 1 or (good == [","] and _cuts_decimals(sampled[","], column)):
         raise ValueError(
             f"{name}, line {sampled[good[0]].lines[0]}: the fields can be separated in more than one "
             f"way; say which with --delimiter {', '.join(DELIMITERS)}"
@@ -142,22 +174,23 @@ def _evenness(rows: _Rows) -> float:
     return count / len(rows.fields) if width > 1 else 0.0
 
 
-def _is_table(rows: _Rows, delimiter: str, label: str | None, n_features: int | None) -> bool:
-    """Whether all rows have several fields, and all columns but that of the labels are numbers."""
+def _is_table(rows: _Rows, delimiter: str, column: _LabelColumn) -> bool:
+    """Return whether all rows have several fields, which are numbers but for the labels."""
     if _evenness(rows) < 1.0 or (rows.header is not None and len(rows.header) != rows.width):
         return False
-    has_labels = label is not None or n_features != rows.width
-    at = _find_column(label, rows) if has_labels else None
+    has_labels = not column.is_absent(rows)
+    at = column.find(rows) if has_labels else None
     if has_labels and at is None:
         return False
-    columns = _features(rows, at)
-    numbers = (_parse_number(row[column], delimiter) for row in rows.fields for column in columns)
+    # Labels that are to be numbers tell separators apart as features do.
+    places = _features(rows, None if column.kind == "numbers" else at)
+    numbers = (_parse_number(row[place], delimiter) for row in rows.fields for place in places)
     return None not in numbers
 
 
-def _cuts_decimals(rows: _Rows, label: str | None) -> bool:
-    """Whether labels begin like the second half of a decimal, in rows such as ``1,5;0``."""
-    at = _find_column(label, rows)
+def _cuts_decimals(rows: _Rows, column: _LabelColumn) -> bool:
+    """Return whether labels begin like the second half of a decimal, in rows such as ``1,5;0``."""
+    at = column.find(rows)
     n_cut = sum(1 for row in rows.fields if at is not None and _CUT_DECIMAL.match(row[at]))
     return 2 * n_cut >= len(rows.fields)
 
@@ -167,7 +200,7 @@ def _features(rows: _Rows, at: int | None) -> list[int]:
     return [column for column in range(rows.width) if column != at]
 
 
-def _check_widths(rows: _Rows, name: str, n_features: int | None) -> None:
+def _check_widths(rows: _Rows, name: str, column: _LabelColumn) -> None:
     if not rows.fields:
         raise ValueError(f"{name}: the file has no rows of data")
     if rows.header is not None and len(rows.header) != rows.width:
@@ -182,21 +215,11 @@ def _check_widths(rows: _Rows, name: str, n_features: int | None) -> None:
                 f"{name}, line {line}: {len(row)} fields instead of {rows.width}; correct the line, "
                 "or say with --delimiter how fields are separated"
             )
-    if rows.width == 1 and n_features != 1:
+    if rows.width == 1 and not column.is_absent(rows):
         raise ValueError(
             f"{name}, line {rows.lines[0]}: there is only one column; separate the fields by commas, "
             "semicolons or tabs"
         )
-
-
-def _find_column(label: str | None, rows: _Rows) -> int | None:
-    """Return the column of the labels, or None if there is no such column."""
-    if label is None:
-        return rows.width - 1
-    if rows.header is not None and label in rows.header:
-        return rows.header.index(label)
-    is_number = label.removeprefix("-").isdecimal()
-    return int(label) % rows.width if is_number and -rows.width <= int(label) < rows.width else None
 
 
 def _to_labels(rows: _Rows, at: int, name: str) -> NDArray[Any]:
@@ -208,6 +231,19 @@ def _to_labels(rows: _Rows, at: int, name: str) -> NDArray[Any]:
                 f"{name}, line {line}: the label is empty; fill it in or remove the row"
             )
     return np.array([int(t) for t in texts] if all(map(_INTEGER.fullmatch, texts)) else texts)
+
+
+def _to_targets(rows: _Rows, at: int, delimiter: str, name: str) -> NDArray[np.float64]:
+    """Return the labels as finite numbers."""
+    numbers = [_parse_number(row[at], delimiter) for row in rows.fields]
+    for line, row, number in zip(rows.lines, rows.fields, numbers, strict=True):
+        if number is None or not isfinite(number):
+            raise ValueError(
+                f"{name}, line {line}: the target {row[at]!r:.80} is not a finite number, as a "
+                "regression needs; correct it, remove the row, or say with --label which column holds "
+                "the targets"
+            )
+    return np.array(numbers, np.float64)
 
 
 def _to_numbers(rows: _Rows, at: int | None, delimiter: str, name: str) -> NDArray[np.float64]:

@@ -49,7 +49,7 @@ _EXACT = 2.0**53
 
 
 class Table(NamedTuple):
-    """Rows of a file. ``y`` is None when the file has no labels."""
+    """Rows of a file. ``y`` holds labels or targets, and is None if there are none."""
 
     X: Any
     y: NDArray[Any] | None
@@ -70,6 +70,7 @@ def read_table(
     n_features: int | None = None,
     form: str = "auto",
     delimiter: str | None = None,
+    kind: str = "classes",
 ) -> Table:
     """Read a file of rows.
 
@@ -90,6 +91,9 @@ def read_table(
         Format. ``"auto"`` goes by the ending of the file's name, and by the content of standard input.
     delimiter : str, optional
         Separator of the fields of a CSV file; found from the data if not given.
+    kind : {"classes", "numbers", "none"}, default="classes"
+        What the labels are: classes, the targets of a regression, or nothing that is needed. With
+        ``"none"`` the labels are dropped, and a CSV file has none unless ``label`` names the column.
 
     Returns
     -------
@@ -99,21 +103,34 @@ def read_table(
     """
     source, ending = _find_source(path)
     if form == "auto" and ending == NPZ_ENDING:
-        return Table(*read_part(Path(path)), None)
+        return _with_labels(Table(*read_part(Path(path)), None), kind, source.name)
     try:
         _refuse_binary(source)
         if form == "auto":
             by_name = "csv" if ending in CSV_ENDINGS else "svmlight"
             form = _guess_form(source) if source.name == "standard input" else by_name
         if form == "svmlight":
-            return _read_svmlight(source, n_features)
+            return _with_labels(_read_svmlight(source, n_features), kind, source.name)
         with source.open() as stream:
             content = stream.read()
     except _DAMAGE as error:
         raise ValueError(
             f"{source.name}: the file is damaged or incomplete ({error}); restore or download it again"
         ) from error
-    return Table(*parse_csv(content, source.name, label, n_features, delimiter))
+    table = Table(*parse_csv(content, source.name, label, n_features, delimiter, kind))
+    return _with_labels(table, kind, source.name)
+
+
+def _with_labels(table: Table, kind: str, name: str) -> Table:
+    """Return the table with the labels that are needed: none, or none but numbers."""
+    if kind == "none":
+        return table._replace(y=None)
+    if kind == "numbers" and table.y is not None and table.y.dtype.kind not in "biuf":
+        raise ValueError(
+            f"{name}: the labels are of type {table.y.dtype}, but a regression needs numbers; store "
+            "the targets as numbers"
+        )
+    return table
 
 
 def _find_source(path: str | os.PathLike[str]) -> tuple[Source, str]:

@@ -1,12 +1,13 @@
 """The part of the schema that all estimators share: parameters, kernel, labels and features."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from widemargin.budget import StopReason
 from widemargin.files.container import require
 from widemargin.files.fields import (
     Context,
@@ -49,7 +50,13 @@ class Schema:
 
 
 def write_common(model: Any) -> State:
-    """Return the header values and arrays that every estimator stores."""
+    """Return the header values and arrays that every classifier stores."""
+    meta, arrays = write_fitted(model)
+    return meta, {"classes": write_labels(model.classes_)} | arrays
+
+
+def write_fitted(model: Any) -> State:
+    """Return the header values and arrays that every estimator stores, with or without classes."""
     meta: dict[str, Any] = {}
     if isinstance(getattr(model, "kernel_", None), Kernel):
         # First, because its error about callables says more than that about parameters.
@@ -59,21 +66,31 @@ def write_common(model: Any) -> State:
         "n_features": model.n_features_in_,
         "stop_reason": model.stop_reason_,
     }
-    arrays: dict[str, NDArray[Any]] = {"classes": write_labels(model.classes_)}
+    arrays: dict[str, NDArray[Any]] = {}
     if hasattr(model, "feature_names_in_"):
         arrays["feature_names"] = model.feature_names_in_.astype(str)
     return meta, arrays
 
 
-def read_common(
-    cls: type, meta: dict[str, Any], arrays: Mapping[str, Any], stop_reasons: Sequence[str]
-) -> Any:
-    """Return an estimator with what `write_common` stored; only its model is missing."""
-    entries = (Entry("n_features", is_positive_integer), Entry("stop_reason", one_of(stop_reasons)))
-    values = read_entries(entries, meta)
+def read_common(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) -> Any:
+    """Return a classifier with what `write_common` stored; only its model is missing."""
     classes = _read_classes(arrays)
-    model = build_estimator(cls, meta.get("params"), classes)
+    model = read_fitted(cls, meta, arrays, classes)
     model.classes_ = classes
+    return model
+
+
+def read_fitted(
+    cls: type,
+    meta: dict[str, Any],
+    arrays: Mapping[str, Any],
+    classes: NDArray[Any] | None = None,
+) -> Any:
+    """Return an estimator with what `write_fitted` stored; ``classes`` check its class weights."""
+    reasons = one_of([reason.value for reason in StopReason])
+    entries = (Entry("n_features", is_positive_integer), Entry("stop_reason", reasons))
+    values = read_entries(entries, meta)
+    model = build_estimator(cls, meta.get("params"), classes)
     model.stop_reason_ = values["stop_reason"]
     model.n_features_in_ = values["n_features"]
     names = arrays.get("feature_names")

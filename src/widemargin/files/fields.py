@@ -190,7 +190,8 @@ def _check_array(each: Field, array: Any, context: Context) -> None:
     for size, declared in zip(array.shape, each.shape, strict=True):
         is_name = isinstance(declared, str)
         expected = context.sizes.setdefault(str(declared), size) if is_name else declared
-        require(size == expected, f"array {each.name!r} has the wrong shape")
+        differs = f": {declared} is {expected!s:.20}, not {size}" if is_name else ""
+        require(size == expected, f"array {each.name!r} has the wrong shape{differs}")
     problem = each.rule(array.data if sparse.issparse(array) else array, context)
     require(not problem, f"array {each.name!r} {problem}")
 

@@ -14,6 +14,10 @@ from widemargin.validation import is_finite_number
 
 #: Largest degree of a kernel in a file: with a larger one a prediction could run for years.
 _MAX_DEGREE = 1000
+#: Parameters that came after the first model files, which lack them; their defaults hold there.
+_LATER_PARAMS = frozenset(
+    {"decision_function_shape", "break_ties", "shrinking", "cache_size", "probability"}
+)
 
 
 def write_params(model: Any) -> dict[str, Any]:
@@ -44,11 +48,12 @@ def _plain_value(name: str, value: Any) -> Any:
     )
 
 
-def build_estimator(cls: type, params: Any, classes: NDArray[Any]) -> Any:
+def build_estimator(cls: type, params: Any, classes: NDArray[Any] | None) -> Any:
     """Return an estimator with the parameters of a file, refusing those that a fit would refuse."""
     require(isinstance(params, dict), "its parameters are wrong")
     known = set(cls().get_params(deep=False)) - {"callback"}
-    require(set(params) == known, "its parameters are not those of the estimator")
+    fits = known - _LATER_PARAMS <= set(params) <= known
+    require(fits, "its parameters are not those of the estimator")
     model = cls(**{name: _read_value(value) for name, value in params.items()})
     try:
         check_params(model, classes)

@@ -10,7 +10,9 @@ from widemargin.additive.intersection_svc import IntersectionSVC
 from widemargin.additive.lr_svc import LRSVC
 from widemargin.additive.power_mean_svc import PowerMeanSVC
 from widemargin.divide.dc_svc import DCSVC
+from widemargin.exact.kernel_one_class import KernelOneClassSVM
 from widemargin.exact.kernel_svc import KernelSVC
+from widemargin.exact.kernel_svr import KernelSVR
 from widemargin.files.additive_schema import (
     read_additive,
     read_regression,
@@ -20,13 +22,22 @@ from widemargin.files.additive_schema import (
 from widemargin.files.container import ModelFileError, read_model_file, write_model_file
 from widemargin.files.divide_schema import read_divided, write_divided
 from widemargin.files.estimator_schema import Schema
-from widemargin.files.kernel_schema import read_exact, write_exact
+from widemargin.files.kernel_schema import (
+    read_exact,
+    read_one_class,
+    read_svr,
+    write_exact,
+    write_one_class,
+    write_svr,
+)
 from widemargin.files.projected_schema import read_projected, write_projected
 from widemargin.files.stored_params import check_params
 from widemargin.projected.projected_svc import ProjectedSVC
 
 _SCHEMAS = (
     Schema(KernelSVC, write_exact, read_exact),
+    Schema(KernelSVR, write_svr, read_svr),
+    Schema(KernelOneClassSVM, write_one_class, read_one_class),
     Schema(DCSVC, write_divided, read_divided),
     Schema(ProjectedSVC, write_projected, read_projected),
     Schema(AdditiveSVC, write_additive, read_additive),
@@ -61,7 +72,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         )
     check_is_fitted(model)
     # Loading refuses parameters that a fit refuses, so that a file must not hold them.
-    check_params(model, model.classes_)
+    check_params(model, getattr(model, "classes_", None))
     write_model_file(path, kind, *schema.write(model))
 
 

@@ -23,8 +23,11 @@ _ANY_DATA = Problem(
 )  # fmt: skip
 
 
-def check_params(model: Any, classes: NDArray[Any]) -> None:
-    """Raise ValueError, naming the parameter, for one that a fit to these classes would refuse."""
+def check_params(model: Any, classes: NDArray[Any] | None) -> None:
+    """Raise ValueError, naming the parameter, for one that a fit to these classes would refuse.
+
+    ``classes`` is None for an estimator without classes, which has no class weights.
+    """
     model._check_params()
     params = model.get_params(deep=False)
     if "memory" in params:
@@ -39,7 +42,10 @@ def check_params(model: Any, classes: NDArray[Any]) -> None:
         raise ValueError(f"anchors: give 'kmeans', 'random' or an array, got {model.anchors!r:.80}")
     count_threads(params["n_jobs"])
     _name_errors("random_state", check_random_state, params["random_state"])
-    _name_errors("class_weight", validate_class_weights, params["class_weight"], classes, classes)
+    if classes is not None:
+        _name_errors(
+            "class_weight", validate_class_weights, params["class_weight"], classes, classes
+        )
 
 
 def _name_errors(name: str, check: Callable[..., object], *args: Any) -> None:

@@ -16,6 +16,8 @@ from widemargin.kernels.base import Kernel
 from widemargin.kernels.base import Points as Points
 from widemargin.kernels.base import is_small as is_small
 from widemargin.kernels.custom import CallableKernel, Precomputed
+from widemargin.kernels.custom import Items as Items
+from widemargin.kernels.custom import wrap_items as wrap_items
 from widemargin.kernels.standard import RBF, Linear, Poly, Sigmoid
 
 # The classes that users may construct. The package itself imports the other names too.

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from widemargin.kernels.base import Index, Kernel, Points
 from widemargin.kernels.tiles_fast import stored_tiles
@@ -110,7 +111,9 @@ class CallableKernel(Kernel):
             out[i:j] += self.exact(a.values[rows[i:j]], b.values[cols]) @ coef
 
     def exact(self, X: Any, Z: Any) -> NDArray[np.float64]:
-        given = call_given("kernel", self.function, X, Z)
+        given = call_given("kernel", self.function, _unwrap(X), _unwrap(Z))
+        if sparse.issparse(given):
+            given = given.toarray()
         K = as_numbers("kernel", given, f"shape ({X.shape[0]}, {Z.shape[0]})")
         if K.shape != (X.shape[0], Z.shape[0]):
             raise ValueError(
@@ -120,6 +123,47 @@ class CallableKernel(Kernel):
         if not np.isfinite(K).all():
             raise ValueError("kernel: the callable returned NaN or infinity; check its domain")
         return K
+
+
+class Items(np.ndarray):
+    """Things that are no rows of numbers, as an array of objects of shape (n, 1).
+
+    Solvers take rows of them as they take rows of data; a callable kernel receives the things.
+    """
+
+
+def wrap_items(kernel: Any, X: Any) -> Any:
+    """Return ``X`` as `Items` if the kernel is a callable and ``X`` is no table of numbers.
+
+    Sequences of texts, of objects, of numbers and of rows of different lengths become `Items`.
+    Everything else is returned as it is.
+    """
+    is_callable = isinstance(kernel, CallableKernel) or (
+        callable(kernel) and not isinstance(kernel, Kernel)
+    )
+    if not is_callable or sparse.issparse(X) or _is_table(X):
+        return X
+    items = np.empty((len(X), 1), object)
+    for i, item in enumerate(X):
+        items[i, 0] = item
+    return items.view(Items)
+
+
+def _is_table(X: Any) -> bool:
+    """Return whether data have two dimensions, or none at all; rows of texts in a list do not."""
+    try:
+        array = np.asarray(X)
+    except ValueError:
+        # numpy refuses rows of different lengths.
+        return False
+    has_texts = isinstance(X, list | tuple) and array.dtype.kind in "US"
+    return array.ndim != 1 and not (has_texts and array.ndim > 1)
+
+
+def _unwrap(X: Any) -> Any:
+    """Return the things that `Items` hold; data that are numbers as they are."""
+    # numpy may return an array of the base class, but validated numbers are never objects.
+    return np.asarray(X)[:, 0] if X.dtype == object else X
 
 
 def call_given(argument: str, function: Callable[..., Any], *arrays: Any, hint: str = "") -> Any:

@@ -8,7 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin.kernels import tiles_fast as tiles
+from widemargin.kernels.base import Points
 from widemargin.kernels.summed import LOG2_E, Form, SummedKernel
+
+#: Largest scalar product of a sigmoid kernel: float32 holds no sums of much larger terms.
+LARGEST_PRODUCT = 1e37
 
 
 @dataclass(frozen=True)
@@ -71,3 +75,18 @@ class Sigmoid(SummedKernel):
     @property
     def form(self) -> Form:
         return Form(finish=tiles.TANH, scale=sqrt(self.gamma), shift=float(self.coef0))
+
+    def prepare(self, X: Any, like: Points | None = None) -> Points:
+        points = super().prepare(X, like)
+        if like is None:
+            # The diagonal cannot tell: tanh of an overflow is one. Other pairs add up infinities of
+            # both signs. No scalar product is larger than the largest of a row with itself.
+            with np.errstate(over="ignore"):
+                largest = self._self_sums(points.values).max(initial=0.0)
+            if not largest <= LARGEST_PRODUCT:
+                raise ValueError(
+                    "X: the values are so large that scalar products of the 'sigmoid' kernel "
+                    "overflow; scale the features, for example with "
+                    "sklearn.preprocessing.StandardScaler"
+                )
+        return points
