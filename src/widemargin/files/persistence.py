@@ -10,6 +10,7 @@ from widemargin.additive.intersection_svc import IntersectionSVC
 from widemargin.additive.lr_svc import LRSVC
 from widemargin.additive.power_mean_svc import PowerMeanSVC
 from widemargin.divide.dc_svc import DCSVC
+from widemargin.divide.dc_svr import DCSVR
 from widemargin.exact.kernel_one_class import KernelOneClassSVM
 from widemargin.exact.kernel_svc import KernelSVC
 from widemargin.exact.kernel_svr import KernelSVR
@@ -20,7 +21,12 @@ from widemargin.files.additive_schema import (
     write_regression,
 )
 from widemargin.files.container import ModelFileError, read_model_file, write_model_file
-from widemargin.files.divide_schema import read_divided, write_divided
+from widemargin.files.divide_schema import (
+    read_divided,
+    read_divided_svr,
+    write_divided,
+    write_divided_svr,
+)
 from widemargin.files.estimator_schema import Schema
 from widemargin.files.kernel_schema import (
     read_exact,
@@ -39,6 +45,7 @@ _SCHEMAS = (
     Schema(KernelSVR, write_svr, read_svr),
     Schema(KernelOneClassSVM, write_one_class, read_one_class),
     Schema(DCSVC, write_divided, read_divided),
+    Schema(DCSVR, write_divided_svr, read_divided_svr),
     Schema(ProjectedSVC, write_projected, read_projected),
     Schema(AdditiveSVC, write_additive, read_additive),
     Schema(IntersectionSVC, write_additive, read_additive),
@@ -53,7 +60,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator to a file.
 
     The file holds a JSON header and raw arrays, no pickle: reading one never runs code. Callbacks
-    are not kept, nor the models of levels below that of a `DCSVC`.
+    are not kept, nor the models of levels below that of a `DCSVC` or `DCSVR`.
 
     Parameters
     ----------
