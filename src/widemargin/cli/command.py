@@ -131,7 +131,13 @@ def _run_predict(args: argparse.Namespace) -> None:
 
 
 def _run_info(args: argparse.Namespace) -> None:
-    print(format_model(_load_model(args.model)))
+    from sklearn.pipeline import Pipeline
+
+    model = _load_model(args.model)
+    if isinstance(model, Pipeline):
+        print(f"scaled by {', '.join(type(step).__name__ for _, step in model.steps[:-1])}")
+        model = model[-1]
+    print(format_model(model))
 
 
 def _run_export(args: argparse.Namespace) -> None:
