@@ -9,7 +9,7 @@ from sklearn.datasets import dump_svmlight_file
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
 import widemargin
-from widemargin import KernelSVCCV
+from widemargin import KernelSVC, KernelSVCCV
 from widemargin.cli.command import main
 from widemargin.cli.tune import parse_seconds, parse_values
 
@@ -77,3 +77,17 @@ def test_the_model_file_contains_the_scaler(scale, iris, tmp_path, capsys):
     assert_array_equal(np.loadtxt(labels), loaded.predict(X))
     assert main(["info", str(out)]) == 0
     assert f"scaled by {type(scaler).__name__}" in capsys.readouterr().out
+
+
+def test_train_scales_too(iris, tmp_path, capsys):
+    X, y = 100.0 * iris[0], iris[1]
+    file, out = tmp_path / "iris.svm", tmp_path / "model.wm"
+    dump_svmlight_file(X, y, str(file), zero_based=False)
+    assert main(["train", str(file), "-o", str(out), "--C", "3", "-q", "--scale", "max"]) == 0
+    expected = KernelSVC(C=3.0).fit(MaxAbsScaler().fit_transform(X), y)
+    assert_array_equal(
+        widemargin.load(out).predict(X), expected.predict(MaxAbsScaler().fit_transform(X))
+    )
+    options = ["-o", str(out), "--libsvm", "--scale", "max"]
+    assert main(["train", str(file), *options]) == 2
+    assert "holds no scaler" in capsys.readouterr().err

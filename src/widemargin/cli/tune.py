@@ -45,20 +45,34 @@ def add_tune_options(tune: Any) -> None:
     tune.add_argument("--max-time", type=parse_seconds, default=None, help="such as 90s or 10m")
     tune.add_argument("--memory", default="auto", help="for example '2 GB'")
     tune.add_argument("--n-jobs", type=int, default=None)
-    tune.add_argument(
-        "--scale", choices=("standard", "minmax", "max"), default=None,
-        help="scale the features first; the model file contains the scaler",
-    )  # fmt: skip
 
 
-def make_scaler(name: str, X: Any) -> Any:
-    """Return the scaler of an option; sparse data are not centred, so that they stay sparse."""
+def fit_scaled(model: Any, scale: str | None, X: Any, y: Any) -> Any:
+    """Fit an estimator to data that are scaled first; returns the scaler, None if there is none.
+
+    Sparse data are not centred, so that they stay sparse.
+    """
     from scipy.sparse import issparse
     from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
-    if name == "standard":
-        return StandardScaler(with_mean=not issparse(X))
-    return MinMaxScaler() if name == "minmax" else MaxAbsScaler()
+    if scale is None:
+        model.fit(X, y)
+        return None
+    if scale == "standard":
+        scaler = StandardScaler(with_mean=not issparse(X))
+    else:
+        scaler = MinMaxScaler() if scale == "minmax" else MaxAbsScaler()
+    model.fit(scaler.fit_transform(X), y)
+    return scaler
+
+
+def save_scaled(scaler: Any, model: Any, path: Path) -> None:
+    """Write a model file that contains the scaler, if there is one."""
+    from sklearn.pipeline import make_pipeline
+
+    import widemargin
+
+    widemargin.save(model if scaler is None else make_pipeline(scaler, model), path)
 
 
 def run_tune(
@@ -68,8 +82,6 @@ def run_tune(
 
     ``read`` reads the data file, ``name_columns`` gives its columns their names.
     """
-    from sklearn.pipeline import make_pipeline
-
     import widemargin
 
     check_output(Path(args.output))
@@ -83,14 +95,8 @@ def run_tune(
     table = read(args, "classes")
     if table.y is None:
         raise ValueError(f"{args.file}: the file has no labels to learn from")
-    X, best = name_columns(table.X, table.feature_names), None
-    if args.scale is None:
-        best = model.fit(X, table.y).best_estimator_
-    else:
-        scaler = make_scaler(args.scale, X)
-        model.fit(scaler.fit_transform(X), table.y)
-        best = make_pipeline(scaler, model.best_estimator_)
-    widemargin.save(best, args.output)
+    scaler = fit_scaled(model, args.scale, name_columns(table.X, table.feature_names), table.y)
+    save_scaled(scaler, model.best_estimator_, args.output)
     if not args.quiet:
         chosen = ", ".join(f"{name} = {value:.6g}" for name, value in model.best_params_.items())
         print(f"chosen by {model.n_splits_} folds: {chosen}; score {model.best_score_:.6g}")
