@@ -23,7 +23,7 @@ _HOMES = {
     "save": "widemargin.files.persistence",
     "load": "widemargin.files.persistence",
 }
-_MODULES = ("baselines", "callbacks", "datasets", "export", "kernels", "plotting")
+_MODULES = ("baselines", "callbacks", "datasets", "divide", "export", "kernels", "plotting")
 
 __all__ = [
     "DCSVC",
@@ -41,6 +41,7 @@ __all__ = [
     "baselines",
     "callbacks",
     "datasets",
+    "divide",
     "export",
     "kernels",
     "load",
@@ -49,7 +50,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from widemargin import baselines, callbacks, datasets, export, kernels, plotting
+    from widemargin import baselines, callbacks, datasets, divide, export, kernels, plotting
     from widemargin.additive.additive_svc import AdditiveSVC
     from widemargin.additive.intersection_svc import IntersectionSVC
     from widemargin.additive.lr_svc import LRSVC

@@ -54,7 +54,7 @@ ESTIMATORS = {
         "classifier_base", "kernel_machine", "kernel_one_class", "kernel_svc", "kernel_svc_cv",
         "kernel_svr", "kernel_svr_cv", "search_base", "search_scoring", "svc_compatibility",
     ],
-    "divide": ["dc_svc"],
+    "divide": ["clusterer", "dc_svc", "level_parts"],
     "additive": [
         "additive_svc", "classifier_base", "intersection_svc", "lr_svc", "mixins",
         "power_mean_svc", "tables_mixin",

@@ -16,6 +16,7 @@ from widemargin import (
     PowerMeanSVC,
     ProjectedSVC,
 )
+from widemargin.divide import KernelKMeans
 
 ESTIMATORS = [
     KernelSVC(),
@@ -28,6 +29,8 @@ ESTIMATORS = [
     KernelSVCCV(Cs=[1.0], gammas=[0.1], cv=3, multi_class="ovr", calibration="temperature"),
     KernelSVRCV(Cs=[1.0, 10.0], gammas=2, epsilons=1, cv=3),
     DCSVC(),
+    KernelKMeans(),
+    KernelKMeans(kernel="linear", n_clusters=2),
     AdditiveSVC(),
     AdditiveSVC(kernel="intersection", loss="hinge"),
     PowerMeanSVC(),

@@ -58,7 +58,6 @@ from widemargin.validation import (
 
 #: From best to worst; a fit of several problems reports the worst. A model read from a file of
 #: LIBSVM does not say.
-STOP_REASONS = ("unknown", "converged", "stalled", "max_iter", "max_time")
 
 
 class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
@@ -270,6 +269,8 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
         self._one_vs_one = subproblems[0].negative >= 0
         self.objective_ = one_or_all([r.objective for r in results])
         self.duality_gap_ = one_or_all([r.duality_gap for r in results])
+        self.violation_ = one_or_all([r.violation for r in results])
+        self.violation_error_ = one_or_all([r.violation_error for r in results])
         self.n_iter_ = np.array([r.n_iter for r in results])
         self.stop_reason_ = worst_reason(r.stop_reason for r in results).value
         if self.warm_start:
