@@ -1,8 +1,10 @@
 """Saving and loading fitted estimators as model files."""
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin.additive.additive_svc import AdditiveSVC
@@ -20,14 +22,14 @@ from widemargin.files.additive_schema import (
     write_additive,
     write_regression,
 )
-from widemargin.files.container import ModelFileError, read_model_file, write_model_file
+from widemargin.files.container import ModelFileError, read_model_file, require, write_model_file
 from widemargin.files.divide_schema import (
     read_divided,
     read_divided_svr,
     write_divided,
     write_divided_svr,
 )
-from widemargin.files.estimator_schema import Schema
+from widemargin.files.estimator_schema import Schema, State
 from widemargin.files.kernel_schema import (
     read_exact,
     read_one_class,
@@ -37,6 +39,7 @@ from widemargin.files.kernel_schema import (
     write_svr,
 )
 from widemargin.files.projected_schema import read_projected, write_projected
+from widemargin.files.scaled_models import KIND, check_pipeline, read_pipeline, write_pipeline
 from widemargin.files.stored_params import check_params
 from widemargin.projected.projected_svc import ProjectedSVC
 
@@ -65,22 +68,34 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     model : estimator
-        A fitted estimator of this library. Callable kernels cannot be saved.
+        A fitted estimator of this library, or a pipeline of `StandardScaler`, `MinMaxScaler` or
+        `MaxAbsScaler` that ends in one. Callable kernels cannot be saved.
     path : path-like
         Where to write; an existing file is replaced once the new one is complete. A target that is
         not a regular file raises `FileExistsError`.
     """
+    if isinstance(model, Pipeline):
+        check_pipeline(model)
+        kind, state = _write(model.steps[-1][1])
+        write_model_file(path, KIND, *write_pipeline(model, kind, state))
+        return
+    kind, state = _write(model)
+    write_model_file(path, kind, *state)
+
+
+def _write(model: Any) -> tuple[str, State]:
+    """Return the kind of an estimator, and its header values and arrays."""
     kind = type(model).__name__
     schema = SAVEABLE.get(kind)
     if schema is None or schema.estimator is not type(model):
         raise TypeError(
-            f"model: a {kind} cannot be saved; give a fitted {', '.join(SAVEABLE)} (of a pipeline, "
-            "save the last step)"
+            f"model: a {kind} cannot be saved; give a fitted {', '.join(SAVEABLE)}, or a pipeline of "
+            "scalers and one of these"
         )
     check_is_fitted(model)
     # Loading refuses parameters that a fit refuses, so that a file must not hold them.
     check_params(model, getattr(model, "classes_", None))
-    write_model_file(path, kind, *schema.write(model))
+    return kind, schema.write(model)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -100,13 +115,20 @@ def load(path: str | os.PathLike[str]) -> Any:
         A fitted estimator that predicts as the saved one did.
     """
     file = read_model_file(path)
-    if file.kind not in SAVEABLE:
+    if file.kind not in (*SAVEABLE, KIND):
         raise ModelFileError(
             f"cannot read {os.fspath(path)!r}: it holds a {file.kind!r:.80}, which this version of "
             f"widemargin does not know (written by {file.library_version:.40}); upgrade"
         )
-    schema = SAVEABLE[file.kind]
     try:
-        return schema.read(schema.estimator, file.meta, file.arrays)
+        if file.kind == KIND:
+            return read_pipeline(file.meta, file.arrays, _read)
+        return _read(file.kind, file.meta, file.arrays)
     except ModelFileError as error:
         raise ModelFileError(f"cannot read {os.fspath(path)!r}: {error}") from error
+
+
+def _read(kind: Any, meta: dict[str, Any], arrays: Mapping[str, Any]) -> Any:
+    require(isinstance(kind, str) and kind in SAVEABLE, f"it holds a {kind!r:.80}")
+    schema = SAVEABLE[kind]
+    return schema.read(schema.estimator, meta, arrays)
