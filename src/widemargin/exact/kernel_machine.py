@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from widemargin.budget import Budget, worst_reason
 from widemargin.callbacks import Progress
 from widemargin.exact.classifier_base import (
+    find_cache,
     one_or_all,
-    require_two_rows,
     warn_unless_converged,
 )
 from widemargin.exact.definiteness import warn_if_indefinite
@@ -109,8 +109,7 @@ class KernelMachine(FittedLikeSVCMixin, BaseEstimator):
         check_nonnegative(kernel, problem.X, getattr(self, "feature_names_in_", None))
         points = kernel.prepare(problem.X)
         taken = points.nbytes + VARIABLE_BYTES * n_rows
-        cache_bytes = parse_bytes(self.memory) - taken
-        require_two_rows(cache_bytes, n_rows, taken)
+        cache_bytes = find_cache(parse_bytes(self.memory), n_rows, taken)
         diagonal = kernel.diag(points)
         check_kernel_range(kernel, diagonal)
         warn_if_indefinite(kernel, problem.X, diagonal, stacklevel=5)
