@@ -63,10 +63,7 @@ def test_each_problem_has_the_optimum_of_an_interior_point_method(intercept):
     solutions = solve(X, problems)
     for p, problem in enumerate(problems):
         K = KERNEL.exact(X[problem.index], X[problem.index])
-        best = minimise_interior(
-            K, problem.linear, problem.lower, problem.upper, total=problem.total,
-            start=np.zeros(len(problem)),
-        )  # fmt: skip
+        best = minimise_interior(K, problem, np.zeros(len(problem)))
         objective = 0.5 * best @ K @ best + problem.linear @ best
         assert solutions[p].objective == pytest.approx(objective, rel=1e-6)
 
@@ -169,7 +166,8 @@ def test_levels_of_many_classes_are_solved_in_batches(monkeypatch):
     rng = np.random.default_rng(0)
     y = rng.integers(0, 8, 1200)
     X = 1.5 * rng.normal(size=(8, 5))[y] + rng.normal(size=(1200, 5))
-    options = {"C": 2.0, "gamma": 0.2, "n_levels": 2, "stop_level": 2, "tol": 1e-4}
+    options = {"C": 2.0, "gamma": 0.2, "n_levels": 2, "stop_level": 2, "tol": 1e-6}
+    options |= {"skip_levels": False, "background": 0, "overlap": 0.0, "n_nearest": 1}
     batched, solved = DCSVC(n_jobs=1, **options).fit(X, y), []
     monkeypatch.setattr(several_problems, "solve_batch", lambda *args: solved.append(args) or {})
     alone = DCSVC(n_jobs=1, **options).fit(X, y)
