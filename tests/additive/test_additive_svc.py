@@ -54,7 +54,9 @@ def test_it_is_a_linear_machine_on_its_table(counts, loss, as_sparse, n_classes)
     y = y if n_classes == 10 else (y > 4).astype(int)
     weights = np.random.default_rng(0).integers(1, 4, len(y)).astype(float)
     form = sparse.csr_matrix if as_sparse else np.asarray
-    model = AdditiveSVC(C=0.02, loss=loss, class_weight={0: 3.0}, **TIGHT)
+    model = AdditiveSVC(
+        C=0.02, loss=loss, fit_intercept=True, class_weight={0: 3.0}, **TIGHT
+    )
     model.fit(form(X), y, sample_weight=weights)
     scale = np.sqrt(model.quantiser_.span)
 
