@@ -62,9 +62,7 @@ def test_free_intercept_with_squared_hinge_loss(digits):
     theirs = SVC(C=1e6, kernel="precomputed", tol=1e-8).fit(K + np.eye(len(X)) / (2 * C), y)
     alpha = np.zeros(len(X))
     alpha[theirs.support_] = theirs.dual_coef_[0]
-    np.testing.assert_allclose(
-        model.decision_function(X), K @ alpha + theirs.intercept_, atol=1e-4
-    )
+    np.testing.assert_allclose(model.decision_function(X), K @ alpha + theirs.intercept_, atol=1e-4)
 
 
 @pytest.mark.parametrize(("estimator", "_", "params"), CASES[:2])
@@ -120,7 +118,7 @@ def test_scaled_cost_is_the_number_divided_by_the_mean_of_the_diagonal(digits, e
 def test_scaled_cost_does_not_depend_on_the_unit(digits, estimator):
     X, y, Z, _ = digits
     ours, larger = estimator().fit(X, y), estimator().fit(8 * X, y)
-    assert 8 * larger.C_ == pytest.approx(ours.C_, rel=1e-6)
+    assert pytest.approx(ours.C_, rel=1e-6) == 8 * larger.C_
     np.testing.assert_allclose(
         larger.decision_function(8 * Z), ours.decision_function(Z), atol=2e-2
     )
@@ -131,7 +129,7 @@ def test_scaled_cost_counts_weights_as_repeated_rows(digits):
     weights = np.random.default_rng(0).integers(1, 4, len(X))
     weighted = AdditiveSVC().fit(X, y, sample_weight=weights)
     repeated = AdditiveSVC().fit(np.repeat(X, weights, axis=0), np.repeat(y, weights))
-    assert weighted.C_ == pytest.approx(repeated.C_)
+    assert pytest.approx(repeated.C_) == weighted.C_
 
 
 @pytest.mark.parametrize("solver", ["primal", "dual"])
@@ -139,7 +137,7 @@ def test_all_solvers_of_the_intersection_kernel_use_the_same_scale(digits, solve
     X, y, _, _ = digits
     model = IntersectionSVC(solver=solver, fit_intercept=False).fit(X, y)
     at_once = IntersectionSVC(multi_class="crammer_singer").fit(X, y)
-    assert model.C_ == pytest.approx(at_once.C_)
+    assert pytest.approx(at_once.C_) == model.C_
 
 
 @pytest.mark.parametrize("params", [{"solver": "primal"}, {"multi_class": "crammer_singer"}])
@@ -163,7 +161,7 @@ def test_partial_fit_takes_the_scale_from_the_first_piece(digits, estimator):
 def test_pieces_of_a_fit_have_one_scale(digits):
     X, y, _, _ = digits
     pieces = AdditiveSVC().fit_chunks([(X[:100], y[:100]), (X[100:], y[100:])])
-    assert pieces.C_ == pytest.approx(AdditiveSVC().fit(X, y).C_)
+    assert pytest.approx(AdditiveSVC().fit(X, y).C_) == pieces.C_
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)

@@ -253,9 +253,8 @@ class _Group:
             [problem.labels, problem.upper, problem.ridge, problem.norms]
         ).ravel()
         self.positives = problem.positives[members]
-        self.signs = None
-        if problem.is_free:
-            self.signs = np.where(problem.labels[:, None] == self.positives, 1.0, -1.0)
+        self.labels, self.is_free = problem.labels, problem.is_free
+        self.moves = np.zeros(len(members))
         n, k = len(problem.labels), len(members)
         self.alpha = np.zeros((n, k))
         self.shrunk = np.zeros((n, k), bool)
@@ -322,11 +321,13 @@ class _Group:
                 self.shrunk[:, ~self.is_done] = False
             is_full = not self.shrunk[:, ~self.is_done].any()
             order = np.flatnonzero(~self.shrunk.all(axis=1))
+            if self.is_free:
+                self.extra[:, -1] += self.moves.astype(self.extra.dtype)
             is_whole = self._sweep(rng.permutation(order), tops, bottoms, settings.deadline)
             going = ~self.is_done
             self.violation[going] = np.maximum(self.highest - self.lowest, 0.0)[going]
-            if self.signs is not None:
-                self._move_intercept(self.signs, going)
+            if self.is_free:
+                self._find_moves(going)
             self.n_iter[going] += 1
             if not is_whole:
                 break
@@ -349,17 +350,20 @@ class _Group:
             best.restore()
         return reason
 
-    def _move_intercept(self, signs: FloatArray, going: NDArray[np.bool_]) -> None:
-        """Move the centre of the penalty on the intercept to the intercept of the last pass.
+    def _find_moves(self, going: NDArray[np.bool_]) -> None:
+        """Find by how much the intercepts move before the next pass; this counts as a violation.
 
-        A free intercept asks for ``sum(y a) = 0``. Passes keep it at its centre plus ``step sum(y a)``,
-        where ``step`` is what an update writes for the constant. This is the method of multipliers,
-        and the intercept is the multiplier. The distance to go counts as a violation.
+        A free intercept asks for ``sum(y a) = 0``. A pass keeps the intercept at a centre plus
+        ``step sum(y a)``, where ``step`` is what an update writes for the constant. Then the intercept
+        becomes the next centre: this is the method of multipliers, with the intercept as multiplier.
         """
         step = float(self.rows.extra_write[self.rows.n_extra - 1])
-        move = np.where(going, step * np.einsum("ik,ik->k", signs, self.alpha), 0.0)
-        self.extra[:, -1] += move.astype(self.extra.dtype)
-        self.violation = np.maximum(self.violation, np.abs(move))
+        self.moves[:] = 0.0
+        for k in np.flatnonzero(going):
+            # A matrix of signs would be as large as the dual variables.
+            positive = self.alpha[:, k].sum(where=self.labels == self.positives[k])
+            self.moves[k] = step * (2.0 * positive - self.alpha[:, k].sum())
+            self.violation[k] = max(self.violation[k], abs(self.moves[k]))
 
     def _sweep(
         self, order: NDArray[np.intp], tops: FloatArray, bottoms: FloatArray, deadline: float | None

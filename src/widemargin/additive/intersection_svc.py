@@ -59,8 +59,8 @@ class IntersectionSVC(CurvesMixin, KernelScaleMixin):
         One class against the rest, or all classes at once, with the hinge loss and its own solver.
     fit_intercept : {"auto", "free", True, False}, default="auto"
         ``"free"`` fits an intercept without penalty, as `KernelSVC` does; True one that is regularised
-        like a curve of height one; False none, as in the paper. ``"auto"`` is ``"free"``, but False for
-        ``solver="primal"`` and ``multi_class="crammer_singer"``, which have no intercept.
+        like a curve of height one; False none, as in the paper. ``"auto"`` is ``"free"``, except
+        that ``solver="primal"`` and ``multi_class="crammer_singer"`` have no intercept.
     class_weight : dict, "balanced" or None, default=None
         Factor on C for each class.
     tol : float, default=0.1

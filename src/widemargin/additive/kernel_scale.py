@@ -15,8 +15,8 @@ from widemargin.validation import check_choice
 class KernelScaleMixin(LinearClassifier):
     """``C="scale"``, and an intercept without penalty (``fit_intercept="free"``).
 
-    The mean of k(x, x) over the training rows is the unit of both: it makes C independent of the
-    number of features and of their units, and the steps of the intercept as long as those of the curves.
+    The mean of k(x, x) over the training rows is the unit of both. It makes C independent of the
+    number of features and of their units, and steps of the intercept as long as those of the curves.
     """
 
     fit_intercept: Any
@@ -53,4 +53,6 @@ class KernelScaleMixin(LinearClassifier):
             return rows, norms
         written = rows.extra_write.reshape(len(norms), -1).copy()
         written[:, -1] = self.kernel_mean_
-        return rows._replace(extra_write=written.ravel()), norms - 1.0 + self.kernel_mean_
+        # In place: with many rows, memory is short at this moment.
+        norms += self.kernel_mean_ - 1.0
+        return rows._replace(extra_write=written.ravel()), norms

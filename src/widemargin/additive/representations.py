@@ -149,7 +149,7 @@ class BinRepresentation:
 
 def constants(n_rows: int, wanted: bool) -> tuple[FloatArray, FloatArray]:
     """Return the extra number of every row that makes an intercept, or none."""
-    ones = np.ones((n_rows, 1 if wanted else 0))
+    ones = np.broadcast_to(1.0, (n_rows, 1 if wanted else 0))
     return ones, ones
 
 
