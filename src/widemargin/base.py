@@ -26,7 +26,8 @@ from widemargin.validation import (
 class OneVsRest(ClassifierMixin, BaseEstimator, ABC):
     """Base of classifiers with one decision function for two classes, else one for each class."""
 
-    C: float | str
+    #: A number, or a word where a class takes one.
+    C: Any
     class_weight: dict[Any, float] | str | None
     n_jobs: int | None
 
