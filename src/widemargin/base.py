@@ -116,6 +116,9 @@ class OneVsRest(ClassifierMixin, BaseEstimator, ABC):
         """Return the cost of an error: C, unless a class has another meaning for it."""
         return float(self.C)
 
+    def _measure_kernel(self, problem: Problem, norms: NDArray[np.float64]) -> None:
+        """Note the mean of k(x, x), for classes whose C or intercept depends on it."""
+
     @abstractmethod
     def _fit(self, problem: Problem) -> None:
         """Fit to validated data."""

@@ -285,7 +285,7 @@ MAPPED = """
         while not done.wait(0.005):
             peak[0] = max(peak[0], own())
     thread = threading.Thread(target=watch); thread.start()
-    model = model(max_iter=5, tol=0.5, random_state=0)
+    model = model(max_iter=10, tol=0.1, random_state=0)
     model.fit_chunks(pieces) if way == "chunks" else model.fit(X, y)
     done.set(); thread.join()
     print(peak[0] - before, model.score(X[:1000], y[:1000]))

@@ -108,9 +108,6 @@ class LinearClassifier(OneVsRest):
         self._keep_progress(problem, result)
         return result
 
-    def _measure_kernel(self, problem: Problem, norms: NDArray[np.float64]) -> None:
-        """Note the mean of k(x, x), for classes whose C or intercept depends on it."""
-
     def _has_free_intercept(self) -> bool:
         """Return whether the last extra number of the rows makes an intercept without penalty."""
         return False
