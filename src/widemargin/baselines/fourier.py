@@ -66,7 +66,7 @@ class FourierSVC(TablesMixin):
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
         Loss of a row on the wrong side of its margin.
     fit_intercept : {"free", True, False}, default=True
-        Whether to fit an intercept. It is regularised like the coefficients, as in LIBLINEAR.
+        As for `AdditiveSVC`: without penalty, or regularised like the coefficients, or none.
     class_weight : dict, "balanced" or None, default=None
         Factor on C for each class; ``"balanced"`` not for `partial_fit`.
     tol : float, default=0.1
