@@ -1,9 +1,9 @@
 """When does early prediction pay? Error against time on six sets.
 
 ``python -m benchmarks.early run [set ...]`` measures and appends to the file
-``benchmarks/results/early.jsonl``; ``python -m benchmarks.early draw`` makes ``docs/early.png`` and
-prints the table of the page. Times are seconds of CPU of one thread, so that other work on the machine
-matters less.
+``benchmarks/results/early.jsonl``. ``python -m benchmarks.early table`` prints the table of the page.
+``python -m benchmarks render`` draws ``docs/_build/early.png``. Times are seconds of CPU of one
+thread, so that other work on the machine matters less.
 """
 
 import json
@@ -23,7 +23,6 @@ from widemargin import DCSVC, KernelSVC
 from widemargin.divide import PAPER
 
 RESULTS = Path("benchmarks", "results", "early.jsonl")
-PICTURE = Path("docs", "early.png")
 #: Training rows of each set, and test rows of all.
 SETS = {
     "covtype": 50_000, "ijcnn1": 49_990, "census": 50_000, "mnist": 20_000, "cifar": 10_000,
@@ -108,7 +107,8 @@ def read_rows() -> dict[str, dict[str, Row]]:
     return found
 
 
-def draw() -> None:
+def save_picture(path: Path) -> None:
+    """Draw the test error against the time to fit."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -129,7 +129,8 @@ def draw() -> None:
         axis.set_xlabel("fit, CPU seconds")
         axis.set_ylabel("test error, %")
     axes.flat[0].legend()
-    figure.savefig(PICTURE, dpi=80)
+    figure.savefig(path, dpi=80)
+    plt.close(figure)
 
 
 def print_table() -> None:
@@ -151,5 +152,4 @@ if __name__ == "__main__":
     if command == "run":
         run(names or list(SETS))
     else:
-        draw()
         print_table()

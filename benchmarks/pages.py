@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import additive, divide, experiments, map_table, projected, tune
+from benchmarks import additive, divide, early, experiments, map_table, projected, tune
 from benchmarks.machine import ROOT
 from benchmarks.papers.report import make_report, render_markdown, summarise_methods
 from benchmarks.render import render_page, replace_marked
@@ -122,6 +122,7 @@ def render_models(folders: Folders) -> None:
     from benchmarks.model_pictures import save_pictures
 
     save_pictures(folders.built)
+    early.save_picture(folders.built / "early.png")
 
 
 PARTS: dict[str, Callable[[Folders], None]] = {

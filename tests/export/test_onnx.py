@@ -278,7 +278,7 @@ def test_clusters_far_from_everything(blobs):
     X, y = blobs
     model = DCSVC(**EARLY, multi_class="ovr").fit(X[:600], y[:600])
     assert model.level_ > 0
-    far = 30.0 * X
+    far = 2.2 * X
     samples = model._parts.samples
     nearest = ((far[:, None] - samples[None]) ** 2).sum(axis=2).min(axis=1)
     within = nearest * model.kernel_.gamma < 80.0
