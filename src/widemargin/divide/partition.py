@@ -110,8 +110,8 @@ class Partition:
 
         def rank_chunk(block: NDArray[np.float32], at: Index) -> NDArray[np.float32]:
             far, near = (
-                np.empty((n_ranks, len(at)), np.float32),
-                np.empty((n_ranks, len(at)), np.int32),
+                np.zeros((n_ranks, len(at)), np.float32),
+                np.zeros((n_ranks, len(at)), np.int32),
             )
             rank_clusters(
                 block, flat.bounds, flat.squared_norms, flat.on_sphere, clusters, far, near
@@ -153,7 +153,8 @@ class Partition:
         groups = np.empty(len(rows), np.int32)
 
         def assign_chunk(block: NDArray[np.float32], at: Index) -> NDArray[np.float32]:
-            distances, found = np.empty(len(at), np.float32), np.empty(len(at), np.int32)
+            # Zeros, because kernel values that are not numbers decide nothing.
+            distances, found = np.empty(len(at), np.float32), np.zeros(len(at), np.int32)
             assign_groups(block, self.bounds, self.squared_norms, self.on_sphere, distances, found)
             groups[at] = found
             return distances

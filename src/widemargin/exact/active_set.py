@@ -32,6 +32,8 @@ MAX_STEPS = 300
 EXACT = 1e-13
 #: Eigenvalue, relative to the largest, below which a direction has no curvature.
 FLAT = 1e-13
+#: Share of a direction below which what is left of it after holding the sum is rounding.
+NEGLIGIBLE = 1e-9
 #: Squared ratio of the pivots of a Cholesky factor below which its solutions are not trusted.
 PIVOTS = 1e-10
 
@@ -130,11 +132,12 @@ def walk_to_optimum(
         downhill = offset - slope[free]
         if np.abs(downhill).max(initial=0.0) > EXACT * scale:
             direction = _find_direction(K[np.ix_(free, free)], downhill, tied)
+            size_before = np.abs(direction).max()
             if tied:
                 # Along a direction without curvature a step may be so long that the rounding of the
                 # direction's sum changes the sum of the variables.
-                direction -= direction.mean()
-            if not direction.any():
+                direction = direction - direction.mean()
+            if np.abs(direction).max() <= NEGLIGIBLE * size_before:
                 break
             _walk(K, problem, direction, downhill, free, coef)
             continue
