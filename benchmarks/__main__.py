@@ -6,14 +6,14 @@ from functools import partial
 from pathlib import Path
 from types import ModuleType
 
-from benchmarks import additive, divide, experiments, map_command, pages, projected, quick
+from benchmarks import additive, divide, experiments, map_command, pages, projected, quick, tune
 from benchmarks.arguments import list_of
 from benchmarks.papers import command as papers
 from benchmarks.run import Plan, run_plan
 from benchmarks.suites import SUITES
 
 Commands = "argparse._SubParsersAction[argparse.ArgumentParser]"
-FAMILIES = {"divide": divide, "additive": additive, "projected": projected}
+FAMILIES = {"divide": divide, "additive": additive, "projected": projected, "tune": tune}
 
 
 def main(arguments: list[str] | None = None) -> int:

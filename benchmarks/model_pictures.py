@@ -9,12 +9,12 @@ import matplotlib
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
-from sklearn.datasets import load_breast_cancer
+from sklearn.datasets import load_breast_cancer, load_digits
 
 from benchmarks.datasets.covtype import load as load_covtype
-from widemargin import DCSVC, AdditiveSVC, ProjectedSVC
+from widemargin import DCSVC, AdditiveSVC, KernelSVCCV, ProjectedSVC
 from widemargin.datasets import DatasetNotFoundError, load
-from widemargin.plotting import plot_basis_path, plot_levels, plot_shapes
+from widemargin.plotting import plot_basis_path, plot_levels, plot_search, plot_shapes
 
 
 def draw_shapes() -> Any:
@@ -38,10 +38,17 @@ def draw_basis_path() -> Any:
     return plot_basis_path(model, data.X_test, data.y_test)
 
 
+def draw_search() -> Any:
+    """Scores over C and gamma of digits up to four against the others, with halving."""
+    X, y = load_digits(return_X_y=True)
+    return plot_search(KernelSVCCV(search="halving", cv=3).fit(X / 16.0, y > 4))
+
+
 PICTURES: dict[str, Callable[[], Any]] = {
     "shapes.png": draw_shapes,
     "levels.png": draw_levels,
     "basis-path.png": draw_basis_path,
+    "search.png": draw_search,
 }
 
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import additive, divide, experiments, map_table, projected
+from benchmarks import additive, divide, experiments, map_table, projected, tune
 from benchmarks.machine import ROOT
 from benchmarks.papers.report import make_report, render_markdown, summarise_methods
 from benchmarks.render import render_page, replace_marked
@@ -31,6 +31,7 @@ FAMILY_PAGES = {
     "divide": (divide, "divide-measurements.md", "divide-and-conquer.md"),
     "additive": (additive, "additive-measurements.md", "additive.md"),
     "projected": (projected, "sparse-measurements.md", "sparse.md"),
+    "tune": (tune, "tuning-measurements.md", "tuning.md"),
 }
 
 

@@ -16,7 +16,16 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
-from widemargin import DCSVC, LRSVC, AdditiveSVC, IntersectionSVC, ProjectedSVC, plotting
+from widemargin import (
+    DCSVC,
+    LRSVC,
+    AdditiveSVC,
+    IntersectionSVC,
+    KernelSVCCV,
+    KernelSVRCV,
+    ProjectedSVC,
+    plotting,
+)
 from widemargin.plotting import plot_shapes
 
 matplotlib = pytest.importorskip("matplotlib", reason="needs the extra 'plot'")
@@ -212,3 +221,29 @@ def test_shapes_of_several_classes(digits):
         plot_shapes(model, classes=[11])
     with pytest.raises(ValueError, match="n_features: must be"):
         plot_shapes(model, n_features=0)
+
+
+def test_plot_search_shows_every_cell(iris):
+    X, y = iris
+    model = KernelSVCCV(Cs=[10.0, 0.1, 1.0], gammas=[0.1, 0.5], cv=3).fit(X, y)
+    figure = plotting.plot_search(model)
+    surface, line = figure.axes[:2]
+    image = surface.images[0].get_array()
+    order = np.argsort(model.Cs_)
+    np.testing.assert_allclose(image, model.scores_.mean(axis=2)[:, order])
+    assert [text.get_text() for text in surface.get_xticklabels()] == ["0.1", "1", "10"]
+    assert [text.get_text() for text in surface.get_yticklabels()] == ["0.1", "0.5"]
+    chosen = surface.collections[-1].get_offsets()[0]
+    assert image[int(chosen[1]), int(chosen[0])] == model.best_score_
+    assert len(line.lines) == 2
+
+
+def test_plot_search_without_gamma_and_with_epsilon(iris):
+    X, y = iris
+    linear = KernelSVCCV(Cs=[0.1, 1.0], kernel="linear", cv=3).fit(X, y)
+    assert plotting.plot_search(linear).axes[0].images[0].get_array().shape == (1, 2)
+    model = KernelSVRCV(Cs=[0.1, 1.0], gammas=[0.1], epsilons=[0.01, 0.1], cv=3)
+    model.fit(X[:, :3], X[:, 3])
+    image = plotting.plot_search(model).axes[0].images[0].get_array()
+    at = [0.01, 0.1].index(model.epsilon_)
+    np.testing.assert_allclose(image, model.scores_.mean(axis=3)[:, :, at])

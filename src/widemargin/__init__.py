@@ -14,14 +14,16 @@ _HOMES = {
     "IntersectionSVC": "widemargin.additive.intersection_svc",
     "KernelOneClassSVM": "widemargin.exact.kernel_one_class",
     "KernelSVC": "widemargin.exact.kernel_svc",
+    "KernelSVCCV": "widemargin.exact.kernel_svc_cv",
     "KernelSVR": "widemargin.exact.kernel_svr",
+    "KernelSVRCV": "widemargin.exact.kernel_svr_cv",
     "LRSVC": "widemargin.additive.lr_svc",
     "PowerMeanSVC": "widemargin.additive.power_mean_svc",
     "ProjectedSVC": "widemargin.projected.projected_svc",
     "save": "widemargin.files.persistence",
     "load": "widemargin.files.persistence",
 }
-_MODULES = ("baselines", "callbacks", "datasets", "export", "kernels", "plotting")
+_MODULES = ("baselines", "callbacks", "datasets", "divide", "export", "kernels", "plotting")
 
 __all__ = [
     "DCSVC",
@@ -30,13 +32,16 @@ __all__ = [
     "IntersectionSVC",
     "KernelOneClassSVM",
     "KernelSVC",
+    "KernelSVCCV",
     "KernelSVR",
+    "KernelSVRCV",
     "PowerMeanSVC",
     "ProjectedSVC",
     "__version__",
     "baselines",
     "callbacks",
     "datasets",
+    "divide",
     "export",
     "kernels",
     "load",
@@ -45,7 +50,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from widemargin import baselines, callbacks, datasets, export, kernels, plotting
+    from widemargin import baselines, callbacks, datasets, divide, export, kernels, plotting
     from widemargin.additive.additive_svc import AdditiveSVC
     from widemargin.additive.intersection_svc import IntersectionSVC
     from widemargin.additive.lr_svc import LRSVC
@@ -53,7 +58,9 @@ if TYPE_CHECKING:
     from widemargin.divide.dc_svc import DCSVC
     from widemargin.exact.kernel_one_class import KernelOneClassSVM
     from widemargin.exact.kernel_svc import KernelSVC
+    from widemargin.exact.kernel_svc_cv import KernelSVCCV
     from widemargin.exact.kernel_svr import KernelSVR
+    from widemargin.exact.kernel_svr_cv import KernelSVRCV
     from widemargin.files.persistence import load, save
     from widemargin.projected.projected_svc import ProjectedSVC
 

@@ -11,7 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin.additive.mixins import CurvesMixin
 from widemargin.divide.dc_svc import DCSVC
+from widemargin.exact.search_base import KernelSearch
 from widemargin.projected.projected_svc import ProjectedSVC
+from widemargin.search_picture import draw_search
 from widemargin.validation import check_integer
 
 if TYPE_CHECKING:
@@ -196,6 +198,23 @@ def plot_basis_path(model: ProjectedSVC | Pipeline, X: Any = None, y: Any = None
         axis.spines[["top", "right"]].set_visible(False)
         axis.legend(frameon=False, fontsize=8)
     return figure
+
+
+def plot_search(model: KernelSearch) -> "Figure":
+    """Draw the scores of a search over C and gamma.
+
+    Parameters
+    ----------
+    model : KernelSVCCV or KernelSVRCV
+        A fitted search.
+
+    Returns
+    -------
+    figure : matplotlib.figure.Figure
+        Left: mean scores of all cells, which were dropped, and the chosen one; scores below the 10 %
+        quantile have one colour. Right: scores along C near the chosen gamma.
+    """
+    return draw_search(model, _import_pyplot())
 
 
 def _draw_accuracy(axis: Any, path: list[Any], size: int, *, is_final_known: bool) -> None:

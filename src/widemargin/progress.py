@@ -142,6 +142,22 @@ class BasisLine(_Line):
             )
 
 
+class SearchLine(_Line):
+    """Shows how far a search over cells of a grid has come."""
+
+    def show(self, n_done: int, n_total: int, best: float) -> None:
+        """Report one fold of a cell; ``best`` is the best mean score so far, NaN for none."""
+        if not self._is_due() and n_done < n_total:
+            return
+        seconds = time.perf_counter() - self._began
+        score = "" if best != best else f"best score {best:.4f}  "
+        left = seconds * (n_total - n_done) / n_done
+        self._write(
+            f"[widemargin] fits {n_done:,}/{n_total:,}  {score}{seconds:.1f} s, "
+            f"about {left:.0f} s left"
+        )
+
+
 @contextmanager
 def _open(line: Any) -> Iterator[Any]:
     """The ``show`` of a line in the body of a ``with``; None if nobody wants to know."""
@@ -176,6 +192,13 @@ def show_bases(
 ) -> AbstractContextManager[Callable[[int, str, Stage], None] | None]:
     """What to tell about growing bases in the body of a ``with``; None if nobody wants to know."""
     return _open(BasisLine(n_problems, verbose))
+
+
+def show_cells(
+    verbose: int,
+) -> AbstractContextManager[Callable[[int, int, float], None] | None]:
+    """What to tell about cells of a grid in the body of a ``with``; None if nobody wants to know."""
+    return _open(SearchLine(verbose))
 
 
 def describe(problem: int, n_problems: int, state: Progress, seconds: float) -> str:

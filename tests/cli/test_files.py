@@ -182,6 +182,12 @@ def test_large_labels_stay_apart(tmp_path):
     assert read_table(tmp_path / "d.csv").y.tolist() == ["9" * 20, "8" * 20]
 
 
+@pytest.mark.parametrize("odd", ["\x1c", "\x1f"])
+def test_labels_with_a_control_character_are_texts(tmp_path, odd):
+    (tmp_path / "d.csv").write_text(f"1,2,0\n2,3,1{odd}\n")
+    assert read_table(tmp_path / "d.csv").y.tolist() == ["0", f"1{odd}"]
+
+
 def test_labels_of_another_type_are_not_compared(folder, capsys):
     message = refuse(capsys, "predict", folder / "texts.wm", folder / "iris.svm")
     assert "iris.svm" in message

@@ -36,7 +36,7 @@ LAYERS = [
     ["exact"],
     ["divide", "additive", "projected"],
     ["baselines"],
-    ["files", "export", "plotting", "demo"],
+    ["files", "export", "plotting", "search_picture", "demo"],
     ["cli"],
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
@@ -44,17 +44,17 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 #: Inside the folder of a family: compiled loops (files that end in ``_fast``), then mathematics, which
 #: is all that is not named here, then what predicts, then what users fit.
 MODELS = {
-    "exact": ["expansion"],
+    "exact": ["calibration", "expansion"],
     "divide": ["cluster_models"],
     "additive": ["anchor_model", "curves"],
     "projected": ["path"],
 }
 ESTIMATORS = {
     "exact": [
-        "classifier_base", "kernel_machine", "kernel_one_class", "kernel_svc", "kernel_svr",
-        "svc_compatibility",
+        "classifier_base", "kernel_machine", "kernel_one_class", "kernel_svc", "kernel_svc_cv",
+        "kernel_svr", "kernel_svr_cv", "search_base", "search_scoring", "svc_compatibility",
     ],
-    "divide": ["dc_svc"],
+    "divide": ["clusterer", "dc_svc", "level_parts"],
     "additive": [
         "additive_svc", "classifier_base", "intersection_svc", "lr_svc", "mixins",
         "power_mean_svc", "tables_mixin",

@@ -10,10 +10,13 @@ from widemargin import (
     IntersectionSVC,
     KernelOneClassSVM,
     KernelSVC,
+    KernelSVCCV,
     KernelSVR,
+    KernelSVRCV,
     PowerMeanSVC,
     ProjectedSVC,
 )
+from widemargin.divide import KernelKMeans
 
 ESTIMATORS = [
     KernelSVC(),
@@ -22,7 +25,12 @@ ESTIMATORS = [
     KernelSVC(kernel="poly", coef0=1.0),
     KernelSVR(),
     KernelOneClassSVM(),
+    KernelSVCCV(Cs=2, gammas=2, cv=3),
+    KernelSVCCV(Cs=[1.0], gammas=[0.1], cv=3, multi_class="ovr", calibration="temperature"),
+    KernelSVRCV(Cs=[1.0, 10.0], gammas=2, epsilons=1, cv=3),
     DCSVC(),
+    KernelKMeans(),
+    KernelKMeans(kernel="linear", n_clusters=2),
     AdditiveSVC(),
     AdditiveSVC(kernel="intersection", loss="hinge"),
     PowerMeanSVC(),

@@ -56,6 +56,8 @@ EARLY = {
     "gamma": 1.0,
     "C": 5.0,
 }
+#: DC-SVM Eq. 11.
+ALONE = {"background": 0, "overlap": 0.0, "n_nearest": 1}
 
 
 @pytest.mark.parametrize("intercept", [False, True])
@@ -91,7 +93,7 @@ def test_exact_multiclass_equals_kernel_svc(blobs, multi_class):
 def test_early_prediction_is_routing_by_hand(blobs, form, multi_class):
     X, y = blobs
     X = {"dense": X, "csr": sparse.csr_matrix(X), "float32": X.astype(np.float32)}[form]
-    model = DCSVC(**EARLY, multi_class=multi_class).fit(X[:600], y[:600])
+    model = DCSVC(**EARLY, **ALONE, multi_class=multi_class).fit(X[:600], y[:600])
     assert model.level_ == 2
     dense = X.toarray() if sparse.issparse(X) else X
     parts = model._parts
@@ -115,7 +117,7 @@ def test_early_prediction_is_routing_by_hand(blobs, form, multi_class):
 
 def test_early_model_of_a_cluster_is_the_svm_of_its_points(moons):
     X, y = moons
-    model = DCSVC(**EARLY, tol=1e-4, keep_levels=True).fit(X, y)
+    model = DCSVC(**EARLY, **ALONE, tol=1e-4, keep_levels=True).fit(X, y)
     clusters = model._model.find_clusters(
         model._model.prepare(X), widemargin.parallel.Workers(1, None)
     )
@@ -191,7 +193,7 @@ def test_support_vectors_are_collected_once_for_each_level(moons, keep_levels, m
 
     for module in (dc_svc, classifier_base):
         monkeypatch.setattr(module, "collect_support", count)
-    params = {**EARLY, "stop_level": 1, "keep_levels": keep_levels}
+    params = {**EARLY, **ALONE, "stop_level": 1, "keep_levels": keep_levels}
     model = DCSVC(**params).fit(*moons)
     assert len(n_calls) == (2 if keep_levels else 1)
     assert model._parts.vectors is model.support_vectors_
@@ -407,7 +409,7 @@ def test_out_of_time_says_which_level_was_kept(moons, monkeypatch, stop_level, a
 
 def test_out_of_time_says_that_the_lowest_level_is_not_finished(moons, tmp_path):
     with pytest.warns(ConvergenceWarning, match="level 2 of 16 clusters.* not finished"):
-        model = DCSVC(**EARLY, max_time=1e-9, tol=1e-9).fit(*moons)
+        model = DCSVC(**EARLY, **ALONE, max_time=1e-9, tol=1e-9).fit(*moons)
     assert not model.levels_[-1].is_complete
     widemargin.save(model, tmp_path / "m.wm")
     assert widemargin.load(tmp_path / "m.wm").levels_ == model.levels_
@@ -462,6 +464,26 @@ def test_number_of_levels(n_clusters, n_levels, stop_level, n, lowest):
     assert model._plan(n, is_warm=False).n_levels == lowest
 
 
+def test_levels_are_all_solved_on_request(moons):
+    X, y = moons
+    model = DCSVC(n_levels=3, gamma=1.0, skip_levels=False).fit(X[:130], y[:130])
+    assert [record.level for record in model.levels_] == [3, 2, 1, 0]
+    # There cannot be more clusters than points.
+    assert DCSVC(n_levels=10**9, skip_levels=False)._plan(100, is_warm=False).n_levels == 3
+
+
+def test_plain_kernel_kmeans_on_request(moons):
+    X, y = moons
+    model = DCSVC(**EARLY, partition="kmeans").fit(X, y)
+    partition = model._parts.partition
+    assert not partition.on_sphere
+    assert not partition.children
+    assert partition.n_clusters == len(partition.squared_norms) == model.levels_[-1].n_clusters
+    exact = DCSVC(**{**EARLY, "stop_level": 0}, partition="kmeans", tol=1e-5).fit(X, y)
+    peer = KernelSVC(C=EARLY["C"], gamma=EARLY["gamma"], fit_intercept=False, tol=1e-5).fit(X, y)
+    assert_allclose(exact.objective_, peer.objective_, rtol=1e-6)
+
+
 def test_levels_beyond_counting(moons):
     X, y = moons[0][:60], moons[1][:60]
     model = DCSVC(n_levels=10**9, stop_level=10**9, gamma=1.0).fit(X, y)
@@ -477,6 +499,12 @@ def test_levels_beyond_counting(moons):
         ({"n_levels": 2, "stop_level": 3}, "stop_level: 3 is below the lowest level"),
         ({"sample_size": 0}, "sample_size"),
         ({"combine": "vote"}, "combine"),
+        ({"partition": "plain"}, "partition"),
+        ({"background": -1}, "background"),
+        ({"background": "all"}, "background"),
+        ({"overlap": -0.5}, "overlap: must not be negative"),
+        ({"overlap": "much"}, "overlap"),
+        ({"n_nearest": 0}, "n_nearest"),
         ({"C": -1.0}, "C"),
         ({"verbose": "x"}, "verbose: must be an integer"),
         ({"callback": 3}, "callback: 3 cannot be called"),
@@ -608,4 +636,8 @@ def test_easy_problems_are_not_divided_on_the_way_to_the_optimum(noise, monkeypa
     kept = DCSVC(**options, keep_levels=True).fit(X, y)
     assert [r.level for r in kept.levels_] == [2, 1, 0]
     assert_allclose(model.objective_, kept.objective_, rtol=1e-5)
-    assert DCSVC(**options, stop_level=1).fit(X, y).level_ == 1
+    all_solved = DCSVC(**options, skip_levels=False).fit(X, y)
+    assert [r.level for r in all_solved.levels_] == [2, 1, 0]
+    # A fit that stops early solves the whole problem if that costs no more.
+    assert DCSVC(**options, stop_level=1).fit(X, y).level_ == (0 if noise == 0.0 else 1)
+    assert DCSVC(**options, stop_level=1, skip_levels=False).fit(X, y).level_ == 1

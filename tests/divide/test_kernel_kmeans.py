@@ -29,11 +29,12 @@ def rng():
 
 
 def divide(
-    kernel, X, n_clusters, sample_size=300, candidates=None, workers=ALONE, seed=0, max_bytes=10**8
-):
+    kernel, X, n_clusters, sample_size=300, candidates=None, workers=ALONE, seed=0, max_bytes=10**8,
+    is_plain=False,
+):  # fmt: skip
     points = kernel.prepare(X)
     candidates = np.arange(len(X)) if candidates is None else candidates
-    sampling = Sampling(candidates, sample_size, max_bytes, np.random.default_rng(seed))
+    sampling = Sampling(candidates, sample_size, max_bytes, np.random.default_rng(seed), is_plain)
     return points, *divide_points(kernel, points, n_clusters, sampling, workers)
 
 
@@ -136,6 +137,21 @@ def test_every_point_is_with_the_nearest_mean(kernel):
     assert_array_equal(clusters, partition.assign(kernel, points, np.arange(500), points, ALONE))
 
 
+@pytest.mark.parametrize("kernel", [RBF(0.5), RBF(50.0), Poly(0.5, 3, 1.0), Linear()], ids=str)
+def test_plain_clusters_are_the_groups_of_kmeans(kernel):
+    """DC-SVM, divide step: k groups, and every point with the nearest mean in kernel space."""
+    X = rng().normal(size=(3000, 4))
+    _, partition, clusters = divide(kernel, X, 6, sample_size=60, is_plain=True)
+    assert not partition.children
+    assert not partition.on_sphere
+    assert_array_equal(partition.part_of, np.arange(6))
+    groups = np.repeat(np.arange(6), np.diff(partition.bounds))
+    S = X[partition.sample]
+    distances = distances_to_means(kernel.exact(X, S), kernel.exact(S, S), groups)
+    chosen = distances[np.arange(len(X)), clusters]
+    assert_allclose(chosen, distances.min(axis=1), atol=1e-5 * np.abs(distances).max())
+
+
 def test_precomputed_kernel_is_divided_like_the_one_it_was_computed_with():
     X = rng().normal(size=(300, 2))
     _, _, expected = divide(RBF(0.5), X, 5)
@@ -211,6 +227,12 @@ def test_a_cluster_that_takes_nearly_everything_is_divided_again():
     assert before.max() > 3700
     assert sizes.max() < 0.6 * before.max()
     assert sizes.sum() == 4000
+
+
+def test_a_plain_cluster_that_takes_nearly_everything_is_not_divided_again():
+    X, candidates = crowd()
+    clusters = divide(RBF(0.1), X, 8, candidates=candidates, is_plain=True)[2]
+    assert np.bincount(clusters).max() > 3700
 
 
 def test_a_narrow_kernel_does_not_put_everything_in_one_cluster():

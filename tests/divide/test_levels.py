@@ -18,7 +18,13 @@ from widemargin.budget import Budget
 from widemargin.divide import executors as clusters
 from widemargin.divide import levels as divide
 from widemargin.divide.levels import solve_levels
-from widemargin.divide.probe import PROBED_POINTS, is_easy, may_skip_levels, share_support
+from widemargin.divide.probe import (
+    PROBED_POINTS,
+    is_easy,
+    is_whole_cheaper,
+    may_skip_levels,
+    share_support,
+)
 from widemargin.divide.records import Plan, count_levels, find_support
 from widemargin.exact.dual_problem import classification_dual
 from widemargin.exact.several_problems import solve_problems
@@ -112,6 +118,37 @@ def test_distance_to_the_optimum_is_bounded_by_the_kernel_between_clusters(name,
         either = is_support | (coef != 0)
         between = apart & either[:, None] & either[None, :]
         assert distance <= 0.5 * C**2 * np.abs(K[between]).sum() + 1e-9
+
+
+def draw_apart(gap, n=150):
+    """Three clouds of points, ``1.4 gap`` standard deviations from each other."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 4))
+    y = np.where(X[:, 2] + 0.3 * X[:, 3] > 0, 1.0, -1.0)
+    return X + gap * np.eye(3, 4)[rng.integers(3, size=n)], y
+
+
+@pytest.mark.parametrize(
+    ("gap", "gamma", "n_screened"), [(4.0, 1.0, 0), (5.5, 0.5, 0), (6.0, 1.0, 3), (7.0, 0.5, 3)]
+)
+def test_solutions_are_near_and_points_are_screened_out(gap, gamma, n_screened):
+    """Theorem 1, the bound on the distance of the solutions, and Theorem 2."""
+    X, y = draw_apart(gap)
+    C = 2.0
+    kernel, K = RBF(gamma), formulas.rbf(X, gamma=gamma)
+    plan = with_plan(n_levels=1, sample_size=len(y))
+    glued, best = levels_of(X, y, kernel, C=C, plan=plan, tol=1e-7)
+    apart = glued.clusters[:, None] != glued.clusters[None, :]
+    between, smallest = np.abs(K[apart]).sum(), np.linalg.eigvalsh(K)[0]
+    (of_clusters,), (optimum,) = glued.solutions, best.solutions
+    distance = np.square(optimum.coef - of_clusters.coef).sum()
+    assert 0.0 < distance <= C**2 * between / smallest
+    # The derivative of the objective with the kernel that is zero between clusters.
+    gradient = y * (np.where(apart, 0.0, K) @ of_clusters.coef) - 1.0
+    bound = C * between * (1.0 + np.sqrt(len(y) * K.max()) / np.sqrt(smallest * between))
+    is_screened = (of_clusters.coef == 0) & (gradient > bound)
+    assert np.count_nonzero(is_screened) >= n_screened
+    assert not optimum.coef[is_screened].any()
 
 
 def test_levels_and_records():
@@ -419,11 +456,29 @@ def test_the_share_of_support_vectors_is_a_mean_over_problems():
     ("changes", "n", "expected"),
     [
         ({}, PROBED_POINTS, True), ({}, PROBED_POINTS - 1, False),
-        ({"stop_level": 1}, PROBED_POINTS, False), ({"n_levels": 0}, PROBED_POINTS, False),
+        ({"stop_level": 1}, PROBED_POINTS, True), ({"n_levels": 0}, PROBED_POINTS, False),
     ],
 )  # fmt: skip
-def test_levels_may_be_skipped_on_the_way_to_the_optimum_of_many_points(changes, n, expected):
+def test_levels_of_many_points_may_be_skipped(changes, n, expected):
     assert may_skip_levels(with_plan(**changes), n) is expected
+
+
+@pytest.mark.parametrize(
+    ("share", "sizes", "expected"),
+    [
+        (0.25, [50_000], False), (0.02, [200_000], True), (0.96, [464_810], False),
+        (0.5, [1150] * 325, True), (0.2, [12_000] * 45, False),
+    ],
+    ids=["ijcnn1", "few support vectors", "covtype", "26 classes", "mnist"],
+)  # fmt: skip
+def test_the_whole_problem_is_cheaper_for_few_support_vectors_or_many_classes(
+    share, sizes, expected
+):
+    plan = with_plan(
+        n_clusters=4, n_levels=3, stop_level=3, sample_size=1000, background=5000, overlap=0.5
+    )
+    n = max(sizes) if len(sizes) == 1 else 15_000 if len(sizes) == 325 else 60_000
+    assert is_whole_cheaper(share, sizes, n, plan) is expected
 
 
 @pytest.mark.parametrize(

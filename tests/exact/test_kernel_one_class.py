@@ -78,3 +78,20 @@ def test_nu_out_of_range(nu):
 def test_a_sum_is_filled_up_in_order():
     upper = np.array([1.0, 2.0, 1.0, 3.0])
     assert_allclose(fill_up(upper, 4.5, np.array([3, 0, 1, 2])), [1.0, 0.5, 0.0, 3.0])
+
+
+@pytest.mark.parametrize("n", [150, 3000])
+@pytest.mark.parametrize("n_distinct", [3, 20])
+def test_rows_that_are_alike_are_not_all_outside(n, n_distinct):
+    """Many equal rows at the boundary: the mean of the free vectors would put them outside."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_distinct, 4))[rng.integers(0, n_distinct, n)]
+    model = KernelOneClassSVM(nu=0.1, gamma=0.5).fit(X)
+    assert np.mean(model.predict(X) < 0) <= 0.1
+    K = np.exp(-0.5 * np.square(X[:, None] - X[None]).sum(axis=2))
+    coef = np.zeros(n)
+    coef[model.support_] = model.dual_coef_[0]
+    loss = np.maximum(model.offset_ - K @ coef, 0.0).sum()
+    gap = coef @ K @ coef + loss - model.offset_ * 0.1 * n
+    assert_allclose(model.duality_gap_, gap, atol=1e-4 * n)
+    assert gap < 1e-3 * n

@@ -127,3 +127,14 @@ def test_many_classes_vote_as_in_libsvm(make):
     theirs = SVC(C=3.0, gamma=0.1, tol=1e-8, decision_function_shape="ovo").fit(X, y)
     assert_array_equal(ours.predict(make(queries)), theirs.predict(queries))
     assert_allclose(np.abs(ours.intercept_), np.abs(theirs.intercept_), atol=1e-6)
+
+
+def test_long_steps_hold_the_sum():
+    """Tiny kernel values and a wide box: along flat directions steps are of the size of the box."""
+    rng = np.random.default_rng(0)
+    x = 1e-9 * rng.integers(0, 4, 60)[:, None]
+    y = np.where(rng.random(60) < 0.5, -1.0, 1.0)
+    upper = 10.0 ** rng.uniform(-5, 6, 60)
+    result = solve_binary(x @ x.T, y, upper)
+    assert abs(result.coef.sum()) <= 1e-12 * np.abs(result.coef).sum()
+    assert result.duality_gap >= -1e-9 * upper.sum()

@@ -43,8 +43,11 @@ KERNELS = [
     PowerMean(-np.inf),
 ]  # fmt: skip
 FIXED_KERNELS = ["linear", "rbf", "poly", "chi2", "exp_chi2", "intersection", "hellinger"]
+#: Early prediction that can be exported.
+NEAREST = {"background": 0, "n_nearest": 1}
 EARLY = {
     "n_clusters": 4, "n_levels": 2, "stop_level": 2, "sample_size": 200, "gamma": 1.0, "C": 5.0,
+    **NEAREST,
 }  # fmt: skip
 
 MAIN = """
@@ -309,7 +312,15 @@ def test_clusters_within_clusters(tmp_path, monkeypatch):
     # Far away there is one class only: a cluster without vectors.
     X[1600:1800] -= 20.0
     y = (rng.random(2000) > 0.5) & (X[:, 0] > -10.0)
-    model = DCSVC(gamma=0.5, n_clusters=8, n_levels=1, stop_level=1, fit_intercept=True).fit(X, y)
+    model = DCSVC(
+        gamma=0.5,
+        n_clusters=8,
+        n_levels=1,
+        stop_level=1,
+        fit_intercept=True,
+        overlap=0.0,
+        **NEAREST,
+    ).fit(X, y)
     functions = describe(model).functions
     assert len(functions.forks) > 1
     assert min(len(cluster.vectors) for cluster in functions.clusters) == 0
@@ -353,7 +364,7 @@ def test_a_first_cluster_without_vectors(dtype, tmp_path):
     for seed in range(20):
         model = DCSVC(
             gamma=0.01, n_clusters=2, n_levels=1, stop_level=1, fit_intercept=True,
-            random_state=seed,
+            random_state=seed, overlap=0.0, **NEAREST,
         ).fit(X, y)  # fmt: skip
         if len(describe(model).functions.clusters[0].vectors) == 0:
             break

@@ -104,7 +104,7 @@ def make_model(name, digits):
     if name == "logarithms":
         return PowerMeanSVC().fit(X[:300], y[:300])
     params = {"n_clusters": 4, "n_levels": 1, "stop_level": 1, "fit_intercept": True}
-    return DCSVC(**params, random_state=0).fit(X[:300], y[:300] % 3)
+    return DCSVC(**params, background=0, n_nearest=1, random_state=0).fit(X[:300], y[:300] % 3)
 
 
 def is_in_range(model, queries):

@@ -36,7 +36,11 @@ TINY = float(np.finfo(np.float32).smallest_subnormal)
 WILD = [np.nan, np.inf, -np.inf, LARGEST, -LARGEST, 1e20, -1e20, TINY, -TINY, 1e-38, -0.0]
 #: What `model_decide` is asked in fixed point, whatever `model_quantise` gives.
 WHOLE = [-32768, -32767, 32767, -1]
-EARLY = {"n_clusters": 3, "n_levels": 1, "stop_level": 1, "sample_size": 60, "random_state": 0}
+#: Early prediction that can be exported.
+NEAREST = {"background": 0, "n_nearest": 1}
+EARLY = {
+    "n_clusters": 3, "n_levels": 1, "stop_level": 1, "sample_size": 60, "random_state": 0, **NEAREST
+}  # fmt: skip
 
 #: Reads rows, prints decisions and the class; then the same for whole numbers.
 MAIN = """
@@ -238,10 +242,19 @@ def test_clusters_within_clusters(dtype, tmp_path, monkeypatch):
     X = rng.normal(size=(2000, 2))
     X[:1500] = [3.0, 3.0] + 0.1 * X[:1500]
     y = rng.random(2000) > 0.5
-    model = DCSVC(kernel="linear", n_clusters=8, n_levels=1, stop_level=1, random_state=0).fit(X, y)
+    model = DCSVC(
+        kernel="linear", n_clusters=8, n_levels=1, stop_level=1, random_state=0, **NEAREST
+    ).fit(X, y)
     assert len(describe(model).functions.forks) > 1
     decisions, _, _ = run(model, make_rows(X[::20]), tmp_path, dtype=dtype)
     assert np.isfinite(decisions).all()
+
+
+def test_backgrounds_and_several_clusters_are_refused(rows, tmp_path):
+    for more in ({"background": 10}, {"n_nearest": 2}):
+        model = DCSVC(**{**EARLY, **more}, gamma=1.0).fit(*rows)
+        with pytest.raises(ValueError, match="background=0 and n_nearest=1"):
+            to_c(model, tmp_path / "model.c")
 
 
 def test_committees_are_refused(rows, tmp_path):

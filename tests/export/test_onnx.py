@@ -42,8 +42,11 @@ KERNELS = [
     "jensen_shannon", PowerMean(-1.0), PowerMean(-2.5), PowerMean(-50.0), PowerMean(-1e-3),
     PowerMean(0.0), PowerMean(-np.inf),
 ]  # fmt: skip
+#: Early prediction that can be exported.
+NEAREST = {"background": 0, "n_nearest": 1}
 EARLY = {
     "n_clusters": 4, "n_levels": 2, "stop_level": 2, "sample_size": 200, "gamma": 1.0, "C": 5.0,
+    **NEAREST,
 }  # fmt: skip
 
 
@@ -159,7 +162,7 @@ def test_first_class_with_most_votes_wins():
 def test_positive_means_the_second_class(histograms):
     X, y, _ = histograms
     names = np.where(y > 4, "a high digit", "low")
-    for model in (KernelSVC(C=10.0), AdditiveSVC(), DCSVC(n_levels=1, stop_level=1)):
+    for model in (KernelSVC(C=10.0), AdditiveSVC(), DCSVC(n_levels=1, stop_level=1, **NEAREST)):
         model.fit(X, names)
         assert_array_equal(model.classes_, ["a high digit", "low"])
         for dtype in ("float32", "float64"):
@@ -284,7 +287,15 @@ def test_clusters_within_clusters(monkeypatch):
     # Far away there is one class only: a cluster without vectors.
     X[1600:1800] -= 20.0
     y = (rng.random(2000) > 0.5) & (X[:, 0] > -10.0)
-    model = DCSVC(gamma=0.5, n_clusters=8, n_levels=1, stop_level=1, fit_intercept=True).fit(X, y)
+    model = DCSVC(
+        gamma=0.5,
+        n_clusters=8,
+        n_levels=1,
+        stop_level=1,
+        fit_intercept=True,
+        overlap=0.0,
+        **NEAREST,
+    ).fit(X, y)
     functions = describe(model).functions
     assert len(functions.forks) > 1
     assert min(len(cluster.vectors) for cluster in functions.clusters) == 0
@@ -394,7 +405,7 @@ def test_labels(histograms, model, names, dtype):
         AdditiveSVC(),
         AdditiveSVC(binning="quantile"),
         PowerMeanSVC(),
-        DCSVC(kernel="exp_chi2", n_levels=1, stop_level=1),
+        DCSVC(kernel="exp_chi2", n_levels=1, stop_level=1, **NEAREST),
     ],
     ids=str,
 )
@@ -414,7 +425,7 @@ def test_few_rows(histograms, model, n_classes):
 @pytest.mark.parametrize(("dtype", "kind"), [("float32", "FLOAT"), ("float64", "DOUBLE")])
 def test_what_the_file_says(histograms, dtype, kind):
     X, y, _ = histograms
-    model = make_pipeline(MinMaxScaler(), DCSVC(kernel="chi2", n_levels=1, stop_level=1))
+    model = make_pipeline(MinMaxScaler(), DCSVC(kernel="chi2", n_levels=1, stop_level=1, **NEAREST))
     proto = to_onnx(model.fit(X, y), dtype=dtype)
     assert proto.producer_name == "widemargin"
     assert proto.producer_version == widemargin.__version__
@@ -455,6 +466,9 @@ def test_models_without_a_graph(histograms):
         to_onnx(KernelSVC(kernel=OwnKernel(0.1)).fit(X, y))
     with pytest.raises(ValueError, match='combine="early"'):
         to_onnx(DCSVC(n_levels=1, stop_level=1, combine="bcm").fit(X, y))
+    for more in ({"background": 0}, {"n_nearest": 1}):
+        with pytest.raises(ValueError, match="background=0 and n_nearest=1"):
+            to_onnx(DCSVC(n_levels=1, stop_level=1, **more).fit(X, y))
     with pytest.raises(ValueError, match="explanatory"):
         to_onnx(LRSVC(explanatory=lambda A: A, max_iter=5000).fit(X, y))
 

@@ -108,7 +108,7 @@ class LinearClassifier(OneVsRest):
     def _keep_progress(self, problem: Problem, result: LinearResult) -> None:
         n_iter = result.n_iter
         self.n_iter_ = int(n_iter[0]) if len(n_iter) == 1 else n_iter
-        self.stop_reason_ = result.stop_reason
+        self.stop_reason_ = result.stop_reason.value
         self.violation_ = float(result.violation.max())
         if self.warm_start:
             self._warm_state = (problem.labels, result.alpha)

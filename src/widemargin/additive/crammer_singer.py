@@ -19,6 +19,7 @@ from widemargin.additive.coded_rows import (
 )
 from widemargin.additive.coded_rows_fast import Rows
 from widemargin.additive.dual_descent import FINISH_TOL, Descent, LinearResult
+from widemargin.budget import StopReason
 from widemargin.deadline import is_late
 from widemargin.parallel import open_workers
 
@@ -105,7 +106,7 @@ def _make_passes(
     extra = np.zeros((n_classes, rows.n_extra), float_type(rows))
     room = fast.make_room(rows, n_classes, float_type(rows))
     rng = np.random.default_rng(settings.seed)
-    reason, violation, n_iter, last = "max_iter", np.inf, 0, settings.max_iter
+    reason, violation, n_iter, last = StopReason.MAX_ITER, np.inf, 0, settings.max_iter
     while n_iter < last:
         order = rng.permutation(len(labels))
         violation = fast.crammer_singer_pass(
@@ -114,13 +115,13 @@ def _make_passes(
         n_iter += 1
         if callback is not None:
             callback(n_iter, violation)
-        if violation <= settings.tol and reason != "converged":
-            reason = "converged"
+        if violation <= settings.tol and reason != StopReason.CONVERGED:
+            reason = StopReason.CONVERGED
             last = n_iter + settings.count_finishing(n_iter, count_work(rows) * n_classes)
         if violation <= FINISH_TOL:
             break
         if is_late(settings.deadline):
-            reason = "max_time" if reason == "max_iter" else reason
+            reason = StopReason.MAX_TIME if reason == StopReason.MAX_ITER else reason
             break
     return LinearResult(
         coef=coefs_by_class(rows, coef, n_classes), extra=extra, alpha=alpha,

@@ -25,6 +25,7 @@ from widemargin.additive.coded_rows import (
     weigh_bins,
 )
 from widemargin.additive.coded_rows_fast import Rows
+from widemargin.budget import StopReason, worst_reason
 from widemargin.deadline import is_late
 from widemargin.parallel import Workers
 
@@ -44,7 +45,6 @@ PIECE_WORK = 5 * 10**7
 FINISH_PASSES = 100
 
 #: From worst to best.
-STOP_REASONS = ("diverged", "max_time", "max_iter", "converged")
 
 
 @dataclass(frozen=True)
@@ -119,8 +119,8 @@ class LinearResult:
         Passes.
     violation : ndarray of shape (n_problems,)
         Spread of the projected gradients in the last pass.
-    stop_reason : str
-        ``"converged"``, ``"max_iter"``, ``"max_time"`` or ``"diverged"``.
+    stop_reason : StopReason
+        ``CONVERGED``, ``MAX_ITER``, ``MAX_TIME`` or ``DIVERGED``.
     """
 
     coef: NDArray[Any]
@@ -128,7 +128,7 @@ class LinearResult:
     alpha: FloatArray
     n_iter: NDArray[np.int64]
     violation: FloatArray
-    stop_reason: str
+    stop_reason: StopReason
 
 
 def descend(
@@ -209,14 +209,13 @@ def _solve_groups(
 
 def gather_results(parts: list[LinearResult]) -> LinearResult:
     """Join the results of several classes; the stop reason is the worst of theirs."""
-    reasons = {part.stop_reason for part in parts}
     return LinearResult(
         coef=np.concatenate([part.coef for part in parts]),
         extra=np.concatenate([part.extra for part in parts]),
         alpha=np.hstack([part.alpha for part in parts]),
         n_iter=np.concatenate([part.n_iter for part in parts]),
         violation=np.concatenate([part.violation for part in parts]),
-        stop_reason=next(reason for reason in STOP_REASONS if reason in reasons),
+        stop_reason=worst_reason(part.stop_reason for part in parts),
     )
 
 
@@ -261,7 +260,7 @@ class _Group:
         """Make passes until all classes have converged, or until the stopping rule ends them."""
         rng = np.random.default_rng(settings.seed)
         reason = self._descend(settings, settings.tol, settings.max_iter, rng, workers, callback)
-        if reason == "converged":
+        if reason == StopReason.CONVERGED:
             self._finish(settings, rng, workers)
         return LinearResult(
             coefs_by_class(self.rows, self.coef, len(self.positives)), self.extra, self.alpha,
@@ -287,14 +286,14 @@ class _Group:
         rng: np.random.Generator,
         workers: Workers,
         callback: Callable[[int, float], object] | None,
-    ) -> str:
+    ) -> StopReason:
         tops, bottoms = np.full(len(self.positives), np.inf), np.full(len(self.positives), -np.inf)
         best = _Best(self) if not self.rows.is_symmetric else None
-        reason = "max_time"
+        reason = StopReason.MAX_TIME
         for number in range(max_iter):
             if workers.failed:
                 # Another thread was interrupted, so this solution will not be used.
-                return "max_time"
+                return StopReason.MAX_TIME
             if best is not None and number % CHECK_PASSES == 0:
                 self.shrunk[:, ~self.is_done] = False
             is_full = not self.shrunk[:, ~self.is_done].any()
@@ -313,13 +312,13 @@ class _Group:
                     best.consider()
                 if best.has_diverged(tol):
                     best.restore()
-                    return "diverged"
+                    return StopReason.DIVERGED
             if self.is_done.all():
-                return "converged"
+                return StopReason.CONVERGED
             if is_late(settings.deadline):
                 break
         else:
-            reason = "max_iter"
+            reason = StopReason.MAX_ITER
         if best is not None:
             best.restore()
         return reason

@@ -303,5 +303,5 @@ class StochasticMixin(OneVsRest):
         with show_passes(self.verbose) as show:
             result = solve_stochastic(data.rows, primal, settings, show)
         self.n_iter_, self.t_ = result.n_iter, result.n_steps
-        self.stop_reason_, self.violation_ = result.stop_reason, result.violation
+        self.stop_reason_, self.violation_ = result.stop_reason.value, result.violation
         return result.coef, result.extra

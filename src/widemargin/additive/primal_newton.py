@@ -9,6 +9,7 @@ from widemargin.additive import primal_newton_fast as fast
 from widemargin.additive.coded_rows import FloatArray
 from widemargin.additive.codes import Codes
 from widemargin.additive.dual_descent import Descent, LinearResult
+from widemargin.budget import StopReason
 from widemargin.deadline import is_late
 
 #: Steps of the conjugate gradient method for one Newton step, and the share of the residual at which
@@ -86,22 +87,22 @@ def solve_primal(
     """
     objective = _Objective(rows, y, costs)
     w, products = np.zeros(rows.size), np.zeros(len(y))
-    reason, norm, target, n_steps = "max_iter", np.inf, 0.0, 0
+    reason, norm, target, n_steps = StopReason.MAX_ITER, np.inf, 0.0, 0
     for number in range(settings.max_iter):
         gradient = objective.gradient(w, products)
         before, norm = norm, float(np.linalg.norm(gradient))
         if number == 0:
             target = 0.01 * settings.tol * _rarer_share(y) * norm
         if norm <= target:
-            reason = "converged"
+            reason = StopReason.CONVERGED
             if not settings.finish or norm == 0.0 or norm > 0.5 * before:
                 break
         if is_late(settings.deadline):
-            reason = "max_time" if reason == "max_iter" else reason
+            reason = StopReason.MAX_TIME if reason == StopReason.MAX_ITER else reason
             break
         size, step, change = objective.find_step(w, products, gradient, settings.deadline)
         if size == 0.0:  # No step lowers the objective in float64.
-            reason = "converged"
+            reason = StopReason.CONVERGED
             break
         w += size * step
         products += size * change

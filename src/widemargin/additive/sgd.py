@@ -17,6 +17,7 @@ from widemargin.additive.coded_rows import (
 )
 from widemargin.additive.coded_rows_fast import Rows
 from widemargin.additive.dual_descent import DIVERGED, Descent
+from widemargin.budget import StopReason
 from widemargin.deadline import is_late
 
 #: Passes before the change of the coefficients is compared with the tolerance.
@@ -70,8 +71,8 @@ class StochasticResult:
         Passes.
     violation : float
         Relative change of the coefficients in the last pass; the mean loss if the descent diverged.
-    stop_reason : str
-        ``"converged"``, ``"max_iter"``, ``"max_time"`` or ``"diverged"``.
+    stop_reason : StopReason
+        ``CONVERGED``, ``MAX_ITER``, ``MAX_TIME`` or ``DIVERGED``.
     """
 
     coef: NDArray[Any]
@@ -79,7 +80,7 @@ class StochasticResult:
     n_steps: int
     n_iter: int
     violation: float
-    stop_reason: str
+    stop_reason: StopReason
 
 
 @dataclass
@@ -170,7 +171,7 @@ def solve_stochastic(
     rng = np.random.default_rng(settings.seed)
     state = start_stochastic(rows, len(problem.positives))
     before, best = state.coef.copy(), None if rows.is_symmetric else BestPass(state)
-    reason, n_iter, change = "max_iter", 0, np.inf
+    reason, n_iter, change = StopReason.MAX_ITER, 0, np.inf
     for number in range(settings.max_iter):
         stochastic_pass(rows, rng.permutation(len(problem.labels)), problem, state)
         n_iter = number + 1
@@ -178,7 +179,7 @@ def solve_stochastic(
             best.consider()
             if best.has_diverged():
                 best.restore()
-                reason, change = "diverged", best.loss
+                reason, change = StopReason.DIVERGED, best.loss
                 break
         size = max(float(np.linalg.norm(state.coef)), 1e-300)
         change = float(np.linalg.norm(state.coef - before)) / size
@@ -186,10 +187,10 @@ def solve_stochastic(
         if callback is not None:
             callback(n_iter, change)
         if n_iter >= MIN_PASSES and change < 0.1 * settings.tol:
-            reason = "converged"
+            reason = StopReason.CONVERGED
             break
         if is_late(settings.deadline):
-            reason = "max_time"
+            reason = StopReason.MAX_TIME
             break
     coef = stochastic_coefs(rows, state)
     return StochasticResult(coef, state.extra, state.n_steps, n_iter, change, reason)

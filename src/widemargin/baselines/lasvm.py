@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from widemargin.base import OneVsRest
 from widemargin.baselines.lasvm_machine import Machine, Outcome, Plan
-from widemargin.budget import Budget
+from widemargin.budget import Budget, worst_reason
 from widemargin.deadline import start_deadline
 from widemargin.exact.active_set import solve_small
 from widemargin.exact.classifier_base import one_or_all
@@ -36,9 +36,6 @@ from widemargin.validation import (
     resolve_kernel,
     validate_partial,
 )
-
-#: Why a fit stopped, from best to worst. A fit of several binary problems reports the worst.
-STOP_REASONS = ("converged", "n_epochs", "stalled", "max_time")
 
 
 class LaSVC(OneVsRest):
@@ -267,7 +264,7 @@ class LaSVC(OneVsRest):
         gradient = np.where(np.isnan(coef), np.nan, -result.gradient)
         return Outcome(
             coef, gradient, result.intercept, result.objective, outcome.n_iter + result.n_iter,
-            result.stop_reason.value,
+            result.stop_reason,
         )  # fmt: skip
 
     def _keep(self, state: "_State", learned: list[Outcome]) -> None:
@@ -282,7 +279,7 @@ class LaSVC(OneVsRest):
         )
         self.objective_ = one_or_all([outcome.objective for outcome in learned])
         self.n_iter_ = one_or_all([int(n) for n in state.n_iter])
-        self.stop_reason_ = max((o.stop_reason for o in learned), key=STOP_REASONS.index)
+        self.stop_reason_ = worst_reason(o.stop_reason for o in learned).value
         self.restore_model()
 
     def restore_model(self) -> None:

@@ -19,6 +19,7 @@ from widemargin.baselines.lasvm_fast import (
     run_reprocess,
     take_line,
 )
+from widemargin.budget import StopReason
 from widemargin.exact.solution import FloatArray
 from widemargin.kernels import Index, Kernel, Points
 from widemargin.kernels.tiles_fast import store_columns
@@ -86,7 +87,7 @@ class Outcome:
     intercept: float
     objective: float
     n_iter: int
-    stop_reason: str
+    stop_reason: StopReason
 
 
 class Machine:
@@ -138,12 +139,12 @@ class Machine:
         n_seen = 0
         for chosen in plan.make_blocks():
             if plan.is_late:
-                return self._describe("max_time")
+                return self._describe(StopReason.MAX_TIME)
             self._take_in(chosen, plan.tol)
             n_seen += len(chosen)
             if show:
                 show(n_seen, self._find_ends()[1])
-        return self._describe(self._finish(plan) if plan.finish else "n_epochs")
+        return self._describe(self._finish(plan) if plan.finish else StopReason.N_EPOCHS)
 
     def _take_in(self, chosen: Index, tol: float) -> None:
         """Run LASVM's steps PROCESS and REPROCESS for each of some examples."""
@@ -162,7 +163,7 @@ class Machine:
                 return
             self._load(missing)
 
-    def _finish(self, plan: Plan) -> str:
+    def _finish(self, plan: Plan) -> StopReason:
         """Run REPROCESS until no pair of the set violates optimality; return the stop reason."""
         gain, n_judged = 0.0, self._n_steps
         while not plan.is_late:
@@ -171,16 +172,16 @@ class Machine:
             max_steps = max(1, min(JUDGED_STEPS, CALL_ENTRIES // size))
             missing, violation, more = run_reprocess(self.rows, self.members, plan.tol, max_steps)
             if violation <= plan.tol:
-                return "converged"
+                return StopReason.CONVERGED
             # Progress is checked over many calls, because a call may make a single step.
             gain += more
             if self._n_steps - n_judged >= max_steps:
                 if gain <= IDLE_SHARE * abs(self._measure_objective()):
-                    return "stalled"
+                    return StopReason.STALLED
                 gain, n_judged = 0.0, self._n_steps
             if missing >= 0:
                 self._load(missing)
-        return "max_time"
+        return StopReason.MAX_TIME
 
     @property
     def _n_steps(self) -> int:
@@ -241,7 +242,7 @@ class Machine:
         y = self.rows.y[self.members.owner[at]]
         return -0.5 * float(self.members.alpha[at] @ (y + self.members.gradient[at]))
 
-    def _describe(self, stop_reason: str) -> Outcome:
+    def _describe(self, stop_reason: StopReason) -> Outcome:
         m = self.members
         inside = np.flatnonzero(m.owner >= 0)
         coef, gradient = np.full((2, len(self.rows.y)), np.nan)

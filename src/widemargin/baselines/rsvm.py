@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from widemargin.baselines.features import merge_rows
+from widemargin.budget import StopReason
 from widemargin.kernels import Index, Kernel
 from widemargin.memory import parse_bytes
 from widemargin.parallel import open_workers
@@ -137,7 +138,7 @@ class RSVC(BasisClassifier):
         distinct, _ = merge_rows(problem.X, problem.sample_weights, rng)
         asked = count_rows(self.n_basis, len(distinct))
         rows = np.sort(rng.choice(distinct, min(asked, len(distinct)), replace=False))
-        stop_reason = "converged" if asked <= len(distinct) else "rank"
+        stop_reason = StopReason.CONVERGED if asked <= len(distinct) else StopReason.RANK
         self._check_room(len(problem.labels), len(rows))
         with open_workers(self.n_jobs) as workers:
             data = self._read_rows(problem, kernel, workers)
@@ -158,7 +159,7 @@ class RSVC(BasisClassifier):
             )
 
     def _advice(self) -> str | None:
-        if self.stop_reason_ != "rank":
+        if self.stop_reason_ != StopReason.RANK:
             return None
         return (
             f"found no more than {np.max(self.n_basis_)} distinct rows for the "

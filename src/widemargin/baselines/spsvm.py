@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from widemargin.budget import StopReason
 from widemargin.callbacks import Stage
 from widemargin.kernels import Index, Kernel
 from widemargin.memory import parse_bytes
@@ -160,7 +161,7 @@ class SpSVC(BasisClassifier):
         self.n_iter_ = count_changes(selections)
 
     def _advice(self) -> str | None:
-        if self.stop_reason_ != "rank":
+        if self.stop_reason_ != StopReason.RANK:
             return None
         return (
             f"found no more than {np.min(self.n_basis_)} independent basis vectors of the "
@@ -231,9 +232,11 @@ class Growth:
         path: list[Stage] = []
         while len(path) < n_basis:
             if not self._append_any():
-                return Selection(describe_machines([self.machine]), path, "rank", 0, n_basis)
+                return Selection(
+                    describe_machines([self.machine]), path, StopReason.RANK, 0, n_basis
+                )
             path.append(describe_machines([self.machine]))
-        return Selection(path[-1], path, "converged", 0, n_basis)
+        return Selection(path[-1], path, StopReason.CONVERGED, 0, n_basis)
 
     def _append_any(self) -> bool:
         """Add the best of a random sample; sample again if all of it depends on the basis."""

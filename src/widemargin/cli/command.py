@@ -12,6 +12,7 @@ import numpy as np
 from widemargin.cli.model_summary import format_model
 from widemargin.cli.options import LABEL_KINDS, make_parser
 from widemargin.cli.quality import check_labels, describe_quality, format_answer
+from widemargin.cli.tune import run_tune
 from widemargin.files.atomic_output import check_output, replace_file
 from widemargin.files.csv_text import DELIMITERS
 from widemargin.files.data_files import Table, read_table
@@ -97,6 +98,10 @@ def _check_libsvm(model: Any, table: Table) -> None:
         check_libsvm_kernel(model.kernel)
 
 
+def _run_tune(args: argparse.Namespace) -> None:
+    run_tune(args, _read_file, _name_columns)
+
+
 def _run_predict(args: argparse.Namespace) -> None:
     from sklearn.base import is_regressor
 
@@ -175,6 +180,7 @@ def _with_pandas(X: Any, names: list[str]) -> Any:
 _COMMANDS = {
     "demo": _run_demo,
     "train": _run_train,
+    "tune": _run_tune,
     "predict": _run_predict,
     "info": _run_info,
     "export": _run_export,

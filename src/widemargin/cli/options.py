@@ -26,6 +26,7 @@ def make_parser(*, trains: bool) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_demo(commands)
     _add_train(commands, with_parameters=trains)
+    _add_tune(commands)
     _add_predict(commands)
     _add_info(commands)
     _add_export(commands)
@@ -68,6 +69,23 @@ def _add_train(commands: Any, *, with_parameters: bool) -> None:
         train.add_argument("--estimator", choices=ESTIMATORS, default="KernelSVC")
         add_parameters(train.add_argument_group("parameters of the estimator"))
     train.set_defaults(command="train")
+
+
+def _add_tune(commands: Any) -> None:
+    from widemargin.cli.tune import add_tune_options
+
+    tune = commands.add_parser(
+        "tune", help="choose C and gamma by cross-validation and fit a KernelSVC", description=
+        "Choose C and gamma of a KernelSVC by cross-validation on FILE, fit it to all rows and write "
+        f"a model file. {_FILE_HELP}",
+    )  # fmt: skip
+    tune.add_argument("file", metavar="FILE", type=Path)
+    tune.add_argument("-o", "--output", metavar="MODEL", type=Path, required=True)
+    tune.add_argument("--label", help="CSV column with the labels: name or number; default: last")
+    _add_file_options(tune)
+    tune.add_argument("--quiet", "-q", action="store_true", help="no progress, no summary")
+    add_tune_options(tune.add_argument_group("search"))
+    tune.set_defaults(command="tune")
 
 
 def _add_predict(commands: Any) -> None:

@@ -5,7 +5,7 @@ prediction by the cluster of the query (Eq. 11), and a Bayesian committee (Tresp
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +20,9 @@ from widemargin.parallel import Workers, open_workers
 
 #: Queries for which a committee holds the decision values of all clusters at a time.
 COMMITTEE_QUERIES = 1024
+#: Power of the nearness of a cluster in its weight. A larger one favours the nearest cluster, which is
+#: better for narrow kernels and worse for wide ones.
+WEIGHT_POWER = 4
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,8 @@ class ClusterParts:
         The sampled points of the partition; None for a precomputed kernel.
     committee : Committee or None
         Calibration, for a committee only.
+    background : Expansion or None
+        The model to which early prediction adds that of a cluster.
     """
 
     kernel: Kernel
@@ -77,6 +82,22 @@ class ClusterParts:
     partition: Partition | None
     samples: Any
     committee: Committee | None
+    background: Expansion | None = None
+
+    def join(
+        self, clusters: NDArray[np.int32], columns: Index, coef: NDArray[np.float64], vectors: Any
+    ) -> "ClusterParts":
+        """Return these parts with more support vectors, which are points that joined other clusters.
+
+        The arguments are as the attributes.
+        """
+        return replace(
+            self,
+            vectors=None if self.vectors is None else stack_rows(self.vectors, vectors),
+            columns=np.concatenate([self.columns, columns]),
+            clusters=np.concatenate([self.clusters, clusters]),
+            coef=np.concatenate([self.coef, coef], axis=1),
+        )
 
 
 class _ClusterModel(ABC):
@@ -100,7 +121,7 @@ class _ClusterModel(ABC):
 
     def decide(self, X: Any, *, max_bytes: int, n_jobs: int | None) -> NDArray[np.float64]:
         """Return the decision values at the rows of ``X``, of shape (n, n_functions)."""
-        out = np.empty((X.shape[0], len(self.parts.coef)))
+        out = np.zeros((X.shape[0], len(self.parts.coef)))
         step = block_rows(X.shape[1], max_bytes)
         with open_workers(n_jobs) as workers:
             for start in range(0, X.shape[0], step):
@@ -139,24 +160,32 @@ class _ClusterModel(ABC):
 
     @abstractmethod
     def _decide_block(self, queries: Points, out: NDArray[np.float64], workers: Workers) -> None:
-        """Write the decision values at prepared queries to ``out``."""
+        """Write the decision values at prepared queries to ``out``, which holds zeros."""
 
 
 class EarlyModel(_ClusterModel):
     """Early prediction (DC-SVM Eq. 11): the cluster of a query decides alone.
 
-    This is the decision function of DC-SVM Lemma 1, whose kernel is zero between clusters.
+    This is the decision function of DC-SVM Lemma 1, whose kernel is zero between clusters. Two
+    additions are beyond the paper: the ``n_nearest`` clusters nearest to a query may decide together,
+    with weights (`weigh_clusters`), and their decisions are added to that of the background.
     """
 
-    def __init__(self, parts: ClusterParts) -> None:
+    def __init__(self, parts: ClusterParts, n_nearest: int = 1) -> None:
         super().__init__(parts)
+        self.n_nearest = n_nearest
         self._first_vector = 0 if parts.samples is None else parts.samples.shape[0]
+
+    def decide(self, X: Any, *, max_bytes: int, n_jobs: int | None) -> NDArray[np.float64]:
+        """Return the decision values at the rows of ``X``, of shape (n, n_functions)."""
+        out = super().decide(X, max_bytes=max_bytes, n_jobs=n_jobs)
+        if self.parts.background is not None:
+            out += self.parts.background.decide(X, max_bytes=max_bytes, n_jobs=n_jobs)
+        return out
 
     @cached_property
     def _points(self) -> Points:
-        both = [self.parts.samples, self.parts.vectors]
-        is_sparse = sparse.issparse(self.parts.vectors)
-        return self.kernel.prepare(sparse.vstack(both, "csr") if is_sparse else np.vstack(both))
+        return self.kernel.prepare(stack_rows(self.parts.samples, self.parts.vectors))
 
     @cached_property
     def _samples(self) -> Points:
@@ -164,24 +193,85 @@ class EarlyModel(_ClusterModel):
 
     def find_clusters(self, queries: Points, workers: Workers) -> NDArray[np.int32]:
         """Return the cluster of every query: the one with the nearest centre, pi(x) in Eq. 11."""
+        partition, narrowed, samples = self._route(queries)
+        return partition.assign(self.kernel, narrowed, np.arange(len(queries)), samples, workers)
+
+    def rank_clusters(
+        self, queries: Points, workers: Workers
+    ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        """Return the clusters that decide about every query, and their weights.
+
+        Both have a row for each rank and a column for each query.
+        """
+        partition, narrowed, samples = self._route(queries)
+        nearest, distances = partition.rank(
+            self.kernel, narrowed, np.arange(len(queries)), samples, self.n_nearest + 1, workers
+        )
+        weights = weigh_clusters(distances)
+        return nearest[: len(weights)], weights
+
+    def _route(self, queries: Points) -> tuple[Partition, Points, Points]:
+        """Return the partition, and queries and sampled points as precise as routing needs them."""
         samples = queries if self.is_given else self._samples
         assert self.parts.partition is not None
-        return self.parts.partition.assign(
-            self.kernel, self.kernel.narrow(queries, like=samples), np.arange(len(queries)),
-            samples, workers,
-        )  # fmt: skip
+        return self.parts.partition, self.kernel.narrow(queries, like=samples), samples
 
     def _decide_block(self, queries: Points, out: NDArray[np.float64], workers: Workers) -> None:
-        rows = split_by_group(self.find_clusters(queries, workers), len(self.parts.intercept))
+        if self.n_nearest == 1:
+            self._add_clusters(self.find_clusters(queries, workers), None, queries, out, workers)
+            return
+        nearest, weights = self.rank_clusters(queries, workers)
+        for clusters, weight in zip(nearest, weights, strict=True):
+            self._add_clusters(clusters, weight, queries, out, workers)
+
+    def _add_clusters(
+        self, clusters: NDArray[np.int32], weights: NDArray[np.float64] | None, queries: Points,
+        out: NDArray[np.float64], workers: Workers,
+    ) -> None:  # fmt: skip
+        """Add to ``out`` the decision values of one cluster for each query."""
+        rows = split_by_group(clusters, len(self.parts.intercept))
         work = [len(mine) * len(theirs) for mine, theirs in zip(rows, self._members, strict=True)]
         order = np.argsort(work)[::-1]
 
         def decide(first: int, last: int) -> None:
             for c in order[first:last]:
                 # DC-SVM Eq. 11: only support vectors of the cluster V_pi(x) count.
-                out[rows[c]] = self._decide_cluster(c, queries, rows[c])
+                values = self._decide_cluster(c, queries, rows[c])
+                if weights is not None:
+                    values *= weights[rows[c], None]
+                out[rows[c]] += values
 
         workers.run(len(rows), decide, grain=1, one_by_one=True)
+
+
+def stack_rows(above: Any, below: Any) -> Any:
+    """Return the rows of two matrices, both dense or both sparse, as one matrix."""
+    both = [above, below]
+    return sparse.vstack(both, "csr") if sparse.issparse(below) else np.vstack(both)
+
+
+def weigh_clusters(distances: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Return the weights of the nearest clusters of every query.
+
+    Parameters
+    ----------
+    distances : ndarray of shape (n_ranks, n_queries)
+        Distances of the nearest clusters in ascending order, at least one.
+
+    Returns
+    -------
+    weights : ndarray of shape (max(n_ranks - 1, 1), n_queries)
+        They sum to one, and fall smoothly from the nearest cluster to zero at the last of
+        ``distances``, so that decisions do not jump where other clusters become the nearest.
+    """
+    if len(distances) == 1:
+        return np.ones(distances.shape)
+    first, last = distances[0].astype(np.float64), distances[-1].astype(np.float64)
+    span = last - first
+    weights = ((last - distances[:-1]) / np.where(span > 0.0, span, 1.0)) ** WEIGHT_POWER
+    # Where all are equally far, the first decides.
+    weights[0, span <= 0.0] = 1.0
+    return weights / weights.sum(axis=0)
 
 
 class CommitteeModel(_ClusterModel):
@@ -216,7 +306,9 @@ class CommitteeModel(_ClusterModel):
             out[rows] = committee.prior + np.einsum("cp,cip->ip", committee.slope, values)
 
 
-def make_model(parts: ClusterParts, combine: str) -> Expansion | EarlyModel | CommitteeModel:
+def make_model(
+    parts: ClusterParts, combine: str, n_nearest: int = 1
+) -> Expansion | EarlyModel | CommitteeModel:
     """Make the model that combines the clusters of a level.
 
     Parameters
@@ -226,10 +318,12 @@ def make_model(parts: ClusterParts, combine: str) -> Expansion | EarlyModel | Co
     combine : {"early", "naive", "bcm"}
         Early prediction, the sum of all clusters, or a Bayesian committee. The whole problem is one
         kernel expansion in each case.
+    n_nearest : int
+        Number of clusters that decide together in early prediction.
     """
     if parts.partition is None or combine == "naive":
         # DC-SVM Eq. 10: the sum over the support vectors of all clusters.
         return Expansion(
             parts.kernel, parts.vectors, parts.columns, parts.coef, parts.mean_intercept
         )
-    return EarlyModel(parts) if combine == "early" else CommitteeModel(parts)
+    return EarlyModel(parts, n_nearest) if combine == "early" else CommitteeModel(parts)

@@ -10,23 +10,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin.budget import Budget, StopReason, worst_reason
 from widemargin.callbacks import LevelProgress
-from widemargin.divide.cluster_models import ClusterParts, Committee, CommitteeModel, make_model
-from widemargin.divide.committee import calibrate
+from widemargin.divide.background import count_rows
+from widemargin.divide.cluster_models import make_model
+from widemargin.divide.level_parts import add_committee, describe_level
 from widemargin.divide.levels import solve_levels
 from widemargin.divide.probe import is_easy, may_skip_levels
-from widemargin.divide.records import Level, Plan, count_levels
+from widemargin.divide.records import MIN_POINTS, Level, Plan, count_levels
 from widemargin.exact.classifier_base import (
     ExactKernelClassifier,
-    SupportSet,
     collect_support,
 )
-from widemargin.exact.dual_problem import FloatArray
-from widemargin.kernels import Index, Kernel, Precomputed
-from widemargin.parallel import open_workers
+from widemargin.kernels import Kernel
 from widemargin.parameters import Choices
 from widemargin.problem import Problem, Subproblem
 from widemargin.progress import show_levels
-from widemargin.validation import check_integer, draw_seed
+from widemargin.validation import check_integer, check_number, draw_seed
 
 
 class DCSVC(ExactKernelClassifier):
@@ -56,12 +54,21 @@ class DCSVC(ExactKernelClassifier):
         The first level to solve, which has the most clusters. Levels with fewer than 50 points per
         cluster on average are left out. On the way to the optimum of 10,000 points or more, the fit
         first solves small samples; if these have few support vectors, it solves the whole problem
-        directly, which is then faster, unless ``keep_levels`` is True.
+        directly, which is then faster, unless ``keep_levels`` is True. So does a fit that stops early
+        if the whole problem is estimated to cost no more than its clusters.
     stop_level : int, default=0
         The last level to solve. Level 0 is the whole problem.
     sample_size : int, default=1000
         Number of points on which kernel k-means runs. It is reduced if ``memory`` cannot hold their
         kernel matrix.
+    partition : {"merged", "kmeans"}, default="merged"
+        How the points are divided. "kmeans" is the two-step kernel k-means of the paper: the groups of
+        k-means are the clusters, and every point joins the cluster with the nearest mean. "merged"
+        merges smaller groups into clusters of similar sizes, divides clusters that are still too large
+        again, and compares points with a radial kernel by the angle to the mean.
+    skip_levels : bool, default=True
+        Whether levels may be left out because their clusters would be tiny or because the problem is
+        easy, as ``n_levels`` says. The algorithm of the paper solves all of them.
     adaptive : bool, default=True
         Whether to sample these points from the support vectors of the previous level.
     refine : bool, default=True
@@ -69,6 +76,18 @@ class DCSVC(ExactKernelClassifier):
     combine : {"early", "naive", "bcm"}, default="early"
         How the clusters of a level above 0 predict: the cluster of the query alone, the sum of all
         clusters, or the sum of their calibrated log-odds (Bayesian committee machine).
+    background : int or "auto", default="auto"
+        Number of rows of a random sample that a fit which stops early solves first. The models of the
+        clusters then change this global model, which knows more than a cluster about points far from
+        its centre, and early prediction adds the two. "auto" stands for a quarter of the rows, at most
+        5,000. 0 is early prediction as in the paper.
+    overlap : float, default=0.2
+        Points of other clusters on which each cluster of a fit that stops early also trains, as a
+        share of its own points. These are the points that are nearest to it. 0 for none, as in the
+        paper.
+    n_nearest : int, default=4
+        Number of clusters that predict a query together in early prediction, with weights that fall
+        smoothly with the distance. 1 for the nearest one alone, as in the paper.
     keep_levels : bool, default=False
         Whether to keep the models of all levels for `staged_predict` and `staged_decision_function`.
     n_jobs : int or None, default=None
@@ -99,7 +118,8 @@ class DCSVC(ExactKernelClassifier):
     classes_, support_, support_vectors_, n_support_, dual_coef_, intercept_, objective_, \
 duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         As in `KernelSVC`. Above level 0 the objective and the duality gap are sums over the clusters,
-        and the intercept is the mean over the clusters.
+        and the intercept is the mean over the clusters. With a background, the dual coefficients and
+        the objective are the changes that the clusters make to it.
 
     References
     ----------
@@ -119,7 +139,10 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
     # The base's variables, and those of the levels: clusters, concatenated solutions, queued jobs.
     _bytes_per_row = 300
 
-    _choices: ClassVar[Choices] = {"combine": ("early", "naive", "bcm")}
+    _choices: ClassVar[Choices] = {
+        "combine": ("early", "naive", "bcm"),
+        "partition": ("merged", "kmeans"),
+    }
 
     def __init__(
         self,
@@ -141,9 +164,14 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         n_levels: int = 4,
         stop_level: int = 0,
         sample_size: int = 1000,
+        partition: str = "merged",
+        skip_levels: bool = True,
         adaptive: bool = True,
         refine: bool = True,
         combine: str = "early",
+        background: int | str = "auto",
+        overlap: float = 0.2,
+        n_nearest: int = 4,
         keep_levels: bool = False,
         n_jobs: int | None = None,
         random_state: Any = 0,
@@ -167,9 +195,14 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         self.n_levels = n_levels
         self.stop_level = stop_level
         self.sample_size = sample_size
+        self.partition = partition
+        self.skip_levels = skip_levels
         self.adaptive = adaptive
         self.refine = refine
         self.combine = combine
+        self.background = background
+        self.overlap = overlap
+        self.n_nearest = n_nearest
         self.keep_levels = keep_levels
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -227,6 +260,12 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         check_integer("n_levels", self.n_levels, low=1)
         check_integer("stop_level", self.stop_level, low=0)
         check_integer("sample_size", self.sample_size, low=1)
+        if self.background != "auto":
+            check_integer("background", self.background, low=0)
+        check_number("overlap", self.overlap)
+        if self.overlap < 0:
+            raise ValueError(f"overlap: must not be negative, got {self.overlap!r}")
+        check_integer("n_nearest", self.n_nearest, low=1)
         if self.stop_level > self.n_levels:
             raise ValueError(
                 f"stop_level: {self.stop_level} is below the lowest level, n_levels="
@@ -244,11 +283,12 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         points, duals, cache_bytes = self._prepare(problem, kernel, subproblems)
         plan = self._plan(len(points), is_warm=any(dual.start is not None for dual in duals))
         if (
-            not self.keep_levels
+            self.skip_levels
+            and not self.keep_levels
             and may_skip_levels(plan, len(points))
             and is_easy(kernel, points, duals, plan, deadline)
         ):
-            plan = replace(plan, n_levels=0)
+            plan = replace(plan, n_levels=0, stop_level=0, background=0)
         budget = Budget(self.tol, self.max_iter, deadline, cache_bytes)
         with show_levels(self.verbose) as show:
             levels = list(
@@ -258,7 +298,8 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
             )
         last = levels[-1]
         solutions, intercepts = last.solutions, last.intercepts
-        stop_reason = worst_reason(found.stop_reason for found in solutions)
+        before = [] if last.background is None else last.background.solutions
+        stop_reason = worst_reason(found.stop_reason for found in [*before, *solutions])
         if last.record.level > self.stop_level:
             stop_reason = StopReason.MAX_TIME
         if last.partition is None:
@@ -267,7 +308,8 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
                 for dual, found in zip(duals, solutions, strict=True)
             ]
             intercepts = np.array([[found.intercept for found in solutions]])
-        n_iter = np.sum([[s.n_iter for s in level.solutions] for level in levels], axis=0)
+        solved = [level.solutions for level in levels] + ([before] if before else [])
+        n_iter = np.sum([[found.n_iter for found in each] for each in solved], axis=0)
         solutions = [
             replace(found, n_iter=int(n), stop_reason=stop_reason)
             for found, n in zip(solutions, n_iter, strict=True)
@@ -276,8 +318,11 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
 
     def _plan(self, n: int, is_warm: bool) -> Plan:
         whole_at_once = is_warm and self.stop_level == 0
-        counted = count_levels(n, self.n_clusters, self.n_levels)
+        # There cannot be more clusters than points.
+        min_points = MIN_POINTS if self.skip_levels else 1
+        counted = count_levels(n, self.n_clusters, self.n_levels, min_points)
         n_levels = 0 if whole_at_once else max(counted, self.stop_level)
+        is_early = self.stop_level > 0 and self.combine == "early"
         return Plan(
             n_clusters=self.n_clusters,
             n_levels=n_levels,
@@ -288,6 +333,9 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
             fit_intercept=self.fit_intercept,
             n_jobs=self.n_jobs,
             seed=draw_seed(self.random_state),
+            is_plain=self.partition == "kmeans",
+            background=count_rows(self.background, n) if is_early else 0,
+            overlap=float(self.overlap) if is_early else 0.0,
         )
 
     def _listener(
@@ -315,18 +363,21 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         supports = [collect_support(problem, kernel, subproblems, lv.solutions) for lv in kept]
         self._keep_results(problem, kernel, subproblems, levels[-1].solutions, supports[-1])
         parts = [
-            describe_level(problem, kernel, level, support)
+            describe_level(problem, kernel, subproblems, level, support)
             for level, support in zip(kept, supports, strict=True)
         ]
         if self.combine == "bcm":
-            parts = [self._add_committee(problem, subproblems, part) for part in parts]
+            seed = draw_seed(self.random_state)
+            parts = [add_committee(problem, subproblems, p, self.n_jobs, seed) for p in parts]
         self.levels_ = [level.record for level in levels]
         self.level_ = self.levels_[-1].level
         self._parts = parts[-1]
-        self.support_clusters_ = self._parts.clusters
+        self.support_clusters_ = self._parts.clusters[: len(self.support_)]
         self.cluster_intercepts_ = self._parts.intercept
         self._stages = (
-            [make_model(part, self.combine) for part in parts] if self.keep_levels else None
+            [make_model(part, self.combine, self.n_nearest) for part in parts]
+            if self.keep_levels
+            else None
         )
 
     def _advise_late(self) -> str:
@@ -344,46 +395,4 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
 
     def restore_model(self) -> None:
         """Make the model that predicts from the fitted attributes."""
-        self._model = make_model(self._parts, self.combine)
-
-    def _add_committee(
-        self, problem: Problem, subproblems: list[Subproblem], parts: ClusterParts
-    ) -> ClusterParts:
-        """Add the calibrated committee to the parts of a level that has clusters."""
-        if parts.partition is None:
-            return parts
-        # The precomputed matrix in `problem` has no columns for rows of weight zero.
-        model = CommitteeModel(replace(parts, columns=np.searchsorted(problem.kept, parts.columns)))
-        with open_workers(self.n_jobs) as workers:
-
-            def decide(rows: Index) -> FloatArray:
-                queries = model.prepare(problem.X[rows])
-                return model.decide_clusters(queries, np.arange(len(rows)), workers)
-
-            slope, prior = calibrate(subproblems, decide, draw_seed(self.random_state))
-        return replace(parts, committee=Committee(slope, prior))
-
-
-def describe_level(
-    problem: Problem, kernel: Kernel, level: Level, support: SupportSet
-) -> ClusterParts:
-    """Collect the arrays from which the models of a level are made."""
-    partition, samples = level.partition, None
-    if partition is not None and isinstance(kernel, Precomputed):
-        partition = partition.renumber(problem.kept)
-    elif partition is not None:
-        sampled, position = np.unique(partition.all_samples()), np.zeros(len(problem.kept), int)
-        position[sampled] = np.arange(len(sampled))
-        partition, samples = partition.renumber(position), problem.X[sampled]
-    return ClusterParts(
-        kernel=kernel,
-        vectors=support.vectors,
-        columns=problem.kept[support.rows],
-        clusters=level.clusters[support.rows],
-        coef=support.coef,
-        intercept=level.intercepts,
-        mean_intercept=np.array([found.intercept for found in level.solutions]),
-        partition=partition,
-        samples=samples,
-        committee=None,
-    )
+        self._model = make_model(self._parts, self.combine, self.n_nearest)

@@ -295,11 +295,17 @@ def _is_open(dual: DualProblem) -> bool:
 
 
 def _known_solution(dual: DualProblem) -> Solution:
-    """Return the solution of a problem that is not open: no support vectors, a constant decision."""
+    """Return the solution of a problem that is not open: no support vectors, a constant decision.
+
+    The constant is the smallest that meets the optimality conditions: variables that can only rise
+    need ``linear + intercept >= 0``. Without a background it is the label of the class.
+    """
+    needed = -dual.linear
+    intercept = needed.max(initial=0.0) if dual.upper.any() else needed.min(initial=0.0)
     return Solution(
         coef=np.zeros(len(dual)),
         gradient=np.empty(0),
-        intercept=float(-dual.linear[0]) if len(dual) else 0.0,
+        intercept=float(intercept),
         objective=0.0,
         duality_gap=0.0,
         violation=0.0,

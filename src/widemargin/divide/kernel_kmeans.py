@@ -6,7 +6,8 @@ kernel matrix has m**2 values instead of n**2.
 
 This module differs from the paper in two points. Plain k-means makes clusters of very different
 sizes, so step 1 finds more groups than clusters and merges groups into clusters of similar sizes
-(`merge_groups`). A cluster that still gets far too many points in step 2 is divided again.
+(`merge_groups`). A cluster that still gets far too many points in step 2 is divided again. Neither
+happens to ``Sampling.is_plain`` partitions, which are the paper's own.
 """
 
 from dataclasses import dataclass, replace
@@ -52,12 +53,19 @@ class Sampling:
         Fewer points are sampled if their kernel matrix would take more than half of these bytes.
     rng : Generator
         Random number generator.
+    is_plain : bool
+        Whether the clusters are the groups of k-means and every point joins the nearest mean, as in
+        the paper.
+    n_starts : int
+        Number of starts of k-means, the best of which is kept.
     """
 
     candidates: Index
     size: int
     max_bytes: int
     rng: np.random.Generator
+    is_plain: bool = False
+    n_starts: int = N_STARTS
 
 
 def divide_points(
@@ -91,7 +99,7 @@ def divide_points(
         mean_size=len(points) / n_clusters,
         samples_per_cluster=sampling.size / n_clusters,
         max_sample=max(1, isqrt(sampling.max_bytes // 8)),
-        rng=sampling.rng,
+        sampling=sampling,
         workers=workers,
     )
     return divider.divide(np.arange(len(points)), n_clusters, sampling.candidates, 0)
@@ -110,7 +118,7 @@ class _Divider:
     mean_size: float
     samples_per_cluster: float
     max_sample: int
-    rng: np.random.Generator
+    sampling: Sampling
     workers: Workers
 
     def divide(
@@ -120,6 +128,8 @@ class _Divider:
         flat = self._divide_sample(n_clusters, candidates)
         # Algorithm 1, line 9: every point joins the cluster with the nearest centre.
         parts = flat.assign(self.kernel, self.narrowed, rows, self.narrowed, self.workers)
+        if self.sampling.is_plain:
+            return flat, parts
         members = split_by_group(parts, flat.n_parts)
         limit = max(MAX_SHARE * self.mean_size, MIN_DIVIDED)
         if depth == MAX_DEPTH or len(members) == 1 or max(map(len, members)) <= limit:
@@ -148,13 +158,18 @@ class _Divider:
         wanted = max(round(self.samples_per_cluster * n_clusters), n_clusters)
         sample_size = min(wanted, self.max_sample)
         if len(candidates) > sample_size:
-            sample = np.sort(self.rng.choice(candidates, sample_size, replace=False))
+            sample = np.sort(self.sampling.rng.choice(candidates, sample_size, replace=False))
         K = np.empty((len(sample), len(sample)), np.float32)
         # One thread computes the matrix, so that rounding does not depend on the number of threads.
         self.kernel.block(self.points, sample, self.points, sample, K, Workers(1, None))
+        rng, n_starts = self.sampling.rng, self.sampling.n_starts
+        if self.sampling.is_plain:
+            groups = kernel_kmeans(K, n_clusters, rng, n_starts=n_starts)
+            part_of = np.arange(groups.max() + 1, dtype=np.int32)
+            return _make_partition(K, sample, groups, False, part_of)
         on_sphere = is_on_sphere(K)
         n_groups = max(n_clusters, min(len(sample) // GROUP_POINTS, MAX_GROUPS))
-        groups = kernel_kmeans(K, n_groups, self.rng, on_sphere)
+        groups = kernel_kmeans(K, n_groups, rng, on_sphere, n_starts)
         return _make_partition(K, sample, groups, on_sphere, merge_groups(K, groups, n_clusters))
 
 

@@ -108,22 +108,59 @@ def seed_groups(K, diag, first, draws, noise, groups):
 
 
 @jit
-def assign_groups(block, bounds, squared_norms, on_sphere, out):
-    """Find the nearest group of every point (DC-SVM Algorithm 1, line 9).
+def assign_groups(block, bounds, squared_norms, on_sphere, best, out):
+    """Find the nearest group of every point (DC-SVM Algorithm 1, line 9), and the distance to it.
 
     Points are the columns of ``block``, and the sampled points its rows: group g has the rows
     ``bounds[g]`` to ``bounds[g + 1]``. The first of several nearest groups is taken, where groups
     count as equally near up to the rounding of float32: that depends on the points beside a point. The
     inner loops run over points because groups are often small.
     """
-    n = out.size
-    totals, best = np.empty(n, np.float32), np.full(n, _FAR)
+    totals = np.empty(out.size, np.float32)
+    best[:] = _FAR
     for g in range(squared_norms.size):
         totals[:] = 0.0
         for r in range(bounds[g], bounds[g + 1]):
             add_row(block[r], totals)
         size = np.float64(bounds[g + 1] - bounds[g])
         take_nearer(totals, size, squared_norms[g], on_sphere, np.int32(g), _TIE, best, out)
+
+
+@jit
+def insert_ranked(distance, c, i, distances, nearest):
+    """Insert cluster c into the nearest clusters of point i if it is near enough."""
+    n_ranks = len(nearest)
+    if distance >= distances[n_ranks - 1, i]:
+        return
+    rank = n_ranks - 1
+    while rank > 0 and distances[rank - 1, i] > distance:
+        distances[rank, i] = distances[rank - 1, i]
+        nearest[rank, i] = nearest[rank - 1, i]
+        rank -= 1
+    distances[rank, i] = distance
+    nearest[rank, i] = c
+
+
+@jit
+def rank_clusters(block, bounds, squared_norms, on_sphere, clusters, distances, nearest):
+    """Find the nearest clusters of every point, in ascending order, and the distances to them.
+
+    The distance to a cluster is that to the nearest of its groups; ``clusters[g]`` is the cluster of
+    group g. ``distances`` and ``nearest`` have one row for each rank and one column for each point.
+    """
+    n = nearest.shape[1]
+    totals, to_cluster = np.empty(n, np.float32), np.full((clusters.max() + 1, n), _FAR)
+    unused = np.empty(n, np.int32)
+    for g in range(squared_norms.size):
+        totals[:] = 0.0
+        for r in range(bounds[g], bounds[g + 1]):
+            add_row(block[r], totals)
+        size, best = np.float64(bounds[g + 1] - bounds[g]), to_cluster[clusters[g]]
+        take_nearer(totals, size, squared_norms[g], on_sphere, np.int32(g), _NONE, best, unused)
+    distances[:] = _FAR
+    for c in range(len(to_cluster)):
+        for i in range(n):
+            insert_ranked(to_cluster[c, i], np.int32(c), i, distances, nearest)
 
 
 @jit

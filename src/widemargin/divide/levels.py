@@ -32,7 +32,8 @@ y_i alpha_i         ``coef`` of a `Solution`      (points of the binary problem,
 
 The functions differ from the paper in this: several binary problems share the clusters of a level;
 a time limit ends the levels early; kernel k-means makes clusters of similar sizes
-(`widemargin.divide.kernel_kmeans`).
+(`widemargin.divide.kernel_kmeans`); the clusters of a fit that stops early change the solution of a
+random sample (`widemargin.divide.background`) and may overlap (`widemargin.divide.overlap`).
 """
 
 from collections.abc import Iterator
@@ -45,9 +46,18 @@ from numpy.typing import NDArray
 
 from widemargin.budget import Budget, StopReason, worst_reason
 from widemargin.deadline import is_late
-from widemargin.divide.executors import Job, count_local_threads, run_jobs
+from widemargin.divide.background import Background, change_background, decide_all
+from widemargin.divide.executors import Job, count_local_threads, run_jobs, solve_job
 from widemargin.divide.kernel_kmeans import Sampling, divide_points
 from widemargin.divide.level_reports import LevelReporter, Listener
+from widemargin.divide.overlap import (
+    N_RANKS,
+    Copies,
+    add_copies,
+    choose_copies,
+    collect_copies,
+    join_copies,
+)
 from widemargin.divide.partition import Partition, split_by_group
 from widemargin.divide.records import Level, LevelRecord, Plan, find_support
 from widemargin.exact.dual_problem import DualProblem, FloatArray
@@ -94,6 +104,9 @@ def solve_levels(
     """
     fit = _Fit(kernel, points, plan, budget, Buffers())
     began, rng = perf_counter(), np.random.default_rng(plan.seed)
+    background = fit.solve_background(duals) if plan.background else None
+    if background is not None:
+        duals = change_background(duals, background)
     candidates = np.arange(len(points))  # Line 4: the first level samples from all points.
     for number in range(plan.n_levels, max(plan.stop_level, 1) - 1, -1):  # Line 1.
         division = fit.divide(number, candidates, rng)  # Lines 2, 8 and 9.
@@ -101,7 +114,7 @@ def solve_levels(
         level = fit.solve_clusters(duals, division, report)  # Lines 10 to 12.
         if level is None:
             return
-        yield level
+        yield replace(level, background=background)
         if is_late(budget.deadline):
             return
         # An incomplete level is useless from now on, because the last one was complete.
@@ -121,11 +134,15 @@ def solve_levels(
 
 @dataclass(frozen=True)
 class _Division:
-    """Clusters of a level, and the seconds it took to find them."""
+    """Clusters of a level, and the seconds it took to find them.
+
+    ``copies`` are the points of other clusters on which each cluster also trains, None for none.
+    """
 
     partition: Partition
     clusters: NDArray[np.int32]
     seconds: float
+    copies: list[Index] | None
 
     @property
     def sizes(self) -> Index:
@@ -148,12 +165,43 @@ class _Fit:
         start = perf_counter()
         # Line 2. The exponent is limited because a huge power takes very long to compute.
         n_clusters = min(self.plan.n_clusters ** min(number, 64), len(self.points))
-        sampling = Sampling(candidates, self.plan.sample_size, self.budget.cache_bytes, rng)
+        sampling = Sampling(
+            candidates, self.plan.sample_size, self.budget.cache_bytes, rng, self.plan.is_plain
+        )
         with open_workers(count_local_threads(self.plan.n_jobs)) as workers:
             partition, clusters = divide_points(
                 self.kernel, self.points, n_clusters, sampling, workers
             )
-        return _Division(partition, clusters, perf_counter() - start)
+            copies = None
+            if self.plan.overlap and number == self.plan.stop_level:
+                narrowed = self.kernel.narrow(self.points)
+                everyone = np.arange(len(self.points))
+                nearest, distances = partition.rank(
+                    self.kernel, narrowed, everyone, narrowed, N_RANKS, workers
+                )
+                copies = choose_copies(clusters, nearest, distances, self.plan.overlap)
+        return _Division(partition, clusters, perf_counter() - start, copies)
+
+    def solve_background(self, duals: list[DualProblem]) -> Background:
+        """Solve a random sample, and compute its decision values at all points."""
+        rng = np.random.default_rng(self.plan.seed)
+        n_points, n_threads = len(self.points), count_local_threads(self.plan.n_jobs)
+        rows = np.sort(rng.permutation(n_points)[: self.plan.background])
+        is_drawn = np.zeros(n_points, bool)
+        is_drawn[rows] = True
+        places = [np.flatnonzero(is_drawn[dual.index]) for dual in duals]
+        # A start is that of the clusters, which change the background.
+        cold = [replace(dual, start=None) for dual in duals]
+        job = self._make_job(cold, rows, places)
+        solved = solve_job(job, self.budget.cache_bytes, n_threads, self.buffers)
+        solutions = []
+        for dual, at, found in zip(duals, places, solved, strict=True):
+            coef = np.zeros(len(dual))
+            coef[at] = found.coef
+            solutions.append(replace(found, coef=coef))
+        with open_workers(n_threads) as workers:
+            decisions = decide_all(self.kernel, self.points, duals, solutions, workers)
+        return Background(solutions, decisions)
 
     def solve_clusters(
         self, duals: list[DualProblem], division: _Division, report: LevelReporter
@@ -165,18 +213,22 @@ class _Fit:
         start, sizes = perf_counter(), division.sizes
         members = split_by_group(division.clusters, len(sizes))
         places = [split_by_group(division.clusters[dual.index], len(sizes)) for dual in duals]
+        copies = division.copies
+        if copies is not None:
+            places = add_copies(duals, places, copies, len(self.points))
+            members = [np.union1d(own, more) for own, more in zip(members, copies, strict=True)]
         # The largest cluster goes first: threads finish together, and buffers do not grow.
-        order = [int(c) for c in np.argsort(-sizes, kind="stable")]
+        work = np.array([len(rows) for rows in members])
+        order = [int(c) for c in np.argsort(-work, kind="stable")]
         jobs = (partial(self._make_job, duals, members[c], [at[c] for at in places]) for c in order)
-        solving = run_jobs(jobs, sizes, self.plan.n_jobs, self.budget.cache_bytes, self.buffers)
+        solving = run_jobs(jobs, work, self.plan.n_jobs, self.budget.cache_bytes, self.buffers)
         coefs = [np.zeros(len(dual)) for dual in duals]
-        is_support = np.zeros(len(self.points), bool)
-        n_support, solved = 0, dict[int, list[Solution]]()
+        n_support, solved, copied = 0, dict[int, list[Solution]](), dict[int, Copies]()
         for c, solutions in zip(order, solving, strict=True):
-            for dual, coef, at, found in zip(duals, coefs, places, solutions, strict=True):
-                coef[at[c]] = found.coef
-                is_support[dual.index[at[c][found.coef != 0]]] = True
-            n_support += int(np.count_nonzero(is_support[members[c]]))
+            at = [mine[c] for mine in places]
+            if copies is not None:
+                copied[c] = collect_copies(c, copies[c], duals, at, solutions)
+            n_support += _glue(c, division.clusters, duals, at, solutions, coefs)
             solved[c] = solutions
             if self.budget.all_or_nothing and not _in_time(solutions):
                 return None
@@ -187,7 +239,10 @@ class _Fit:
         ]
         record = _summarise(report, solutions, n_support, division.seconds, perf_counter() - start)
         intercepts = np.array([[s.intercept for s in solutions] for solutions in by_cluster])
-        return Level(record, division.partition, division.clusters, solutions, intercepts)
+        joined = join_copies([copied[c] for c in sorted(copied)]) if copied else None
+        return Level(
+            record, division.partition, division.clusters, solutions, intercepts, copies=joined
+        )
 
     def solve_whole(self, duals: list[DualProblem], report: LevelReporter) -> Level | None:
         """Solve the whole problem (Algorithm 1, lines 14 and 15).
@@ -227,6 +282,28 @@ class _Fit:
 
 def _in_time(solutions: list[Solution]) -> bool:
     return all(found.stop_reason != StopReason.MAX_TIME for found in solutions)
+
+
+def _glue(
+    c: int,
+    clusters: NDArray[np.int32],
+    duals: list[DualProblem],
+    places: list[Index],
+    solutions: list[Solution],
+    coefs: list[FloatArray],
+) -> int:
+    """Copy the solution of cluster c to the coefficients of all points.
+
+    Returns the number of its points that are a support vector of at least one binary problem.
+    """
+    support = []
+    for dual, coef, at, found in zip(duals, coefs, places, solutions, strict=True):
+        # The cluster may also hold copies of points of other clusters.
+        is_own = clusters[dual.index[at]] == c
+        own = at[is_own]
+        coef[own] = found.coef[is_own]
+        support.append(dual.index[own[coef[own] != 0]])
+    return len(np.unique(np.concatenate(support)))
 
 
 def _concatenate(coef: FloatArray, parts: list[Solution], sizes: Index) -> Solution:

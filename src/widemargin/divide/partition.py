@@ -1,17 +1,23 @@
 """Clusters as nearest-centre regions of the feature space, and the assignment of points to them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from widemargin.divide.kernel_kmeans_fast import assign_groups
+from widemargin.divide.kernel_kmeans_fast import assign_groups, rank_clusters
+from widemargin.exact.expansion import FAR_END, FAR_FACTOR, FAR_STEP
 from widemargin.kernels import Index, Kernel, Points, Precomputed
 from widemargin.parallel import Workers
 
 #: Points assigned at a time, few enough that their kernel values stay in cache. The number is fixed so
 #: that rounding does not depend on the number of threads.
 CHUNK = 512
+
+#: Takes kernel values between the sampled points and some points, and the positions of these; returns
+#: the distances to the nearest group.
+Visitor = Callable[[NDArray[np.float32], Index], NDArray[np.float32]]
 
 
 @dataclass(frozen=True)
@@ -88,23 +94,103 @@ class Partition:
                 first += child.n_clusters
         return clusters
 
+    def rank(
+        self, kernel: Kernel, a: Points, rows: Index, b: Points, n_nearest: int, workers: Workers
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Return the nearest clusters of the points ``a[rows]`` and how far they are.
+
+        Both arrays have a column for each point and a row for each rank, at most ``n_nearest``. Parts
+        that are divided again are compared by the groups inside. The distances are squared and less
+        ``k(x, x)``, or the negative cosine on the sphere.
+        """
+        flat, clusters = self._list_groups()
+        n_ranks = min(n_nearest, self.n_clusters)
+        nearest = np.empty((n_ranks, len(rows)), np.int32)
+        distances = np.empty((n_ranks, len(rows)), np.float32)
+
+        def rank_chunk(block: NDArray[np.float32], at: Index) -> NDArray[np.float32]:
+            far, near = (
+                np.empty((n_ranks, len(at)), np.float32),
+                np.empty((n_ranks, len(at)), np.int32),
+            )
+            rank_clusters(
+                block, flat.bounds, flat.squared_norms, flat.on_sphere, clusters, far, near
+            )
+            nearest[:, at], distances[:, at] = near, far
+            return far[0]
+
+        flat._visit(kernel, a, rows, b, rank_chunk, workers)
+        return nearest, distances
+
+    def _list_groups(self, first: int = 0) -> tuple["Partition", NDArray[np.int32]]:
+        """Return all groups that are not divided again as one partition, and their clusters."""
+        pieces, cluster_of_part = [], np.empty(self.n_parts, np.int32)
+        for p in range(self.n_parts):
+            child = self.children.get(p)
+            cluster_of_part[p] = first
+            if child is not None:
+                pieces.append(child._list_groups(first))
+            first += 1 if child is None else child.n_clusters
+        whole = [g for g, p in enumerate(self.part_of) if p not in self.children]
+        mine = [self.sample[self.bounds[g] : self.bounds[g + 1]] for g in whole]
+        own = replace(
+            self, sample=np.concatenate([*mine, self.sample[:0]]), children={},
+            bounds=np.cumsum([0, *map(len, mine)]), squared_norms=self.squared_norms[whole],
+        )  # fmt: skip
+        pieces.insert(0, (own, cluster_of_part[self.part_of[whole]]))
+        clusters = np.concatenate([clusters for _, clusters in pieces])
+        sizes = np.concatenate([np.diff(piece.bounds) for piece, _ in pieces])
+        flat = replace(
+            own, sample=np.concatenate([piece.sample for piece, _ in pieces]), part_of=clusters,
+            bounds=np.concatenate([[0], np.cumsum(sizes)]),
+            squared_norms=np.concatenate([piece.squared_norms for piece, _ in pieces]),
+        )  # fmt: skip
+        return flat, clusters
+
     def _assign_groups(
         self, kernel: Kernel, a: Points, rows: Index, b: Points, workers: Workers
     ) -> NDArray[np.int32]:
         groups = np.empty(len(rows), np.int32)
 
-        def assign_chunks(first: int, last: int) -> None:
+        def assign_chunk(block: NDArray[np.float32], at: Index) -> NDArray[np.float32]:
+            distances, found = np.empty(len(at), np.float32), np.empty(len(at), np.int32)
+            assign_groups(block, self.bounds, self.squared_norms, self.on_sphere, distances, found)
+            groups[at] = found
+            return distances
+
+        self._visit(kernel, a, rows, b, assign_chunk, workers)
+        return groups
+
+    def _visit(
+        self, kernel: Kernel, a: Points, rows: Index, b: Points, visit: Visitor, workers: Workers
+    ) -> None:
+        """Call ``visit`` with the kernel between the sampled points and chunks of ``a[rows]``.
+
+        The visitor gets a block with a column for each point and the positions of these in ``rows``,
+        and returns the distances to the nearest group. Where a point is so far from all sampled points
+        that their kernel values are beyond the range of float32, it is visited again with all its
+        kernel values multiplied by a power of two, which changes no angle to a mean.
+        """
+        beyond = FAR_FACTOR * kernel.floor * np.sqrt(np.diff(self.bounds).max())
+
+        def visit_chunks(first: int, last: int) -> None:
             block = np.empty((len(self.sample), CHUNK), np.float32)
             for start in range(first * CHUNK, min(last * CHUNK, len(rows)), CHUNK):
-                part = rows[start : start + CHUNK]
-                _fill_columns(kernel, a, part, b, self.sample, block)
-                assign_groups(
-                    block, self.bounds, self.squared_norms, self.on_sphere,
-                    groups[start : start + CHUNK],
-                )  # fmt: skip
+                at = np.arange(start, min(start + CHUNK, len(rows)))
+                _fill_columns(kernel, a, rows[at], b, self.sample, block)
+                distances = visit(block, at)
+                if not (self.on_sphere and beyond):
+                    continue
+                for shift in range(FAR_STEP, FAR_END, FAR_STEP):
+                    at = at[distances >= -beyond]
+                    if not len(at):
+                        break
+                    far = kernel.take(a, rows[at])
+                    nearer = replace(far, norms=far.norms - far.norms.dtype.type(shift))
+                    _fill_columns(kernel, nearer, np.arange(len(at)), b, self.sample, block)
+                    distances = visit(block, at)
 
-        workers.run(-(-len(rows) // CHUNK), assign_chunks, grain=1)
-        return groups
+        workers.run(-(-len(rows) // CHUNK), visit_chunks, grain=1)
 
 
 def _fill_columns(

@@ -11,6 +11,10 @@ a9a        0.43                                       0.7
 ijcnn1     0.25                                       0.6
 mnist      0.2                                        0.3
 =========  =========================================  =====================================
+
+A fit that stops early is compared by an estimate of both costs (`is_whole_cheaper`): data with few
+support vectors are solved as a whole in the time that it takes to find the clusters, and so are many
+classes, whose binary problems are small already.
 """
 
 from dataclasses import replace
@@ -34,17 +38,25 @@ PROBE_ROWS, PROBED_PROBLEMS, PROBE_TOL = 1000, 3, 0.1
 HARD_SHARE = 0.5
 #: The samples may take one part in this many of the time left.
 PROBE_SHARE = 10
+#: The number of support vectors grows with this power of the number of points (ijcnn1, mnist).
+SUPPORT_GROWTH = 0.6
+#: Costs in kernel values: of one in an exact fit, of one small problem, which is mostly overhead, and
+#: of multiplying one kernel value of the background with a coefficient of one binary problem.
+EXACT_COST, PROBLEM_COST, COEF_COST = 3.0, 1e5, 0.1
 
 
 def may_skip_levels(plan: Plan, n_points: int) -> bool:
-    """Return whether the levels serve only to reach the optimum, for enough points to sample."""
-    return plan.stop_level == 0 < plan.n_levels and n_points >= PROBED_POINTS
+    """Return whether there are levels that can be left out, and enough points to sample."""
+    return plan.n_levels > 0 and n_points >= PROBED_POINTS
 
 
 def is_easy(
     kernel: Kernel, points: Points, duals: list[DualProblem], plan: Plan, deadline: float | None
 ) -> bool:
-    """Solve samples of the largest binary problems and tell whether support vectors are few.
+    """Solve samples of the largest binary problems and tell whether the levels do not pay.
+
+    They do not on the way to the optimum if support vectors are few, and not in a fit that stops early
+    if the whole problem is solved as soon.
 
     Parameters
     ----------
@@ -53,7 +65,7 @@ def is_easy(
     duals : list of DualProblem
         The binary problems.
     plan : Plan
-        Its ``seed`` and ``n_jobs`` are used.
+        Levels, clusters, seed and number of jobs.
     deadline : float or None
         End of the fit, by `widemargin.deadline`.
     """
@@ -65,7 +77,42 @@ def is_easy(
     budget = Budget(tol=PROBE_TOL, deadline=share_time(deadline, PROBE_SHARE))
     with open_workers(count_local_threads(plan.n_jobs)) as workers:
         solutions = solve_problems(kernel, points, samples, workers, budget=budget, seed=plan.seed)
-    return share_support([found.coef for found in solutions]) < HARD_SHARE
+    share = share_support([found.coef for found in solutions])
+    if plan.stop_level == 0:
+        return share < HARD_SHARE
+    return is_whole_cheaper(share, [len(dual) for dual in duals], len(points), plan)
+
+
+def is_whole_cheaper(share: float, sizes: list[int], n_points: int, plan: Plan) -> bool:
+    """Return whether the whole problem costs no more than the levels of a fit that stops early.
+
+    Parameters
+    ----------
+    share : float
+        Share of support vectors in samples of ``PROBE_ROWS`` points.
+    sizes : list of int
+        Number of points of each binary problem.
+    n_points : int
+        Number of all points.
+    plan : Plan
+        Levels and clusters.
+
+    Returns
+    -------
+    cheaper : bool
+        An exact fit computes the kernel between all points and the support vectors. Levels compute it
+        between all points and the sampled ones, twice if clusters overlap, and the support vectors of
+        the background; and they have every binary problem in every cluster.
+    """
+    ratio = np.array(sizes) / PROBE_ROWS
+    n_support = share * PROBE_ROWS * np.where(ratio < 1.0, ratio, ratio**SUPPORT_GROWTH)
+    exact = EXACT_COST * float(np.dot(n_support, sizes))
+    levels = range(plan.stop_level, plan.n_levels + 1)
+    n_clusters = sum(min(plan.n_clusters ** min(level, 64), n_points) for level in levels)
+    routed = plan.sample_size * (2 if plan.overlap else 1) * len(levels)
+    background = share * plan.background * (1.0 + COEF_COST * len(sizes))
+    early = n_points * (routed + background) + PROBLEM_COST * len(sizes) * n_clusters
+    return bool(exact <= early)
 
 
 def share_support(coefs: list[FloatArray]) -> float:

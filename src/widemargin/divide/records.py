@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from widemargin.divide.background import Background
+from widemargin.divide.overlap import Copies
 from widemargin.divide.partition import Partition
 from widemargin.exact.dual_problem import DualProblem, FloatArray
 from widemargin.exact.solution import Solution
@@ -38,6 +40,13 @@ class Plan:
         Clusters solved at a time; see `count_local_threads`.
     seed : int
         Seed of the samples.
+    is_plain : bool
+        Whether clusters are those of plain two-step kernel k-means; see `Sampling`.
+    background : int
+        Number of points in the sample of the background; 0 for no background.
+    overlap : float
+        Points of other clusters on which each cluster of the last level also trains, as a share of
+        its own.
     """
 
     n_clusters: int
@@ -49,6 +58,9 @@ class Plan:
     fit_intercept: bool
     n_jobs: int | None
     seed: int
+    is_plain: bool = False
+    background: int = 0
+    overlap: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -101,6 +113,10 @@ class Level:
         the mean over the clusters, weighted by their numbers of points.
     intercepts : ndarray of shape (n_clusters, n_problems)
         Intercepts of each cluster.
+    background : Background or None
+        What ``solutions`` change, if there is a background.
+    copies : Copies or None
+        Dual variables of points in clusters that are not their own, if clusters overlap.
     """
 
     record: LevelRecord
@@ -108,13 +124,17 @@ class Level:
     clusters: NDArray[np.int32]
     solutions: list[Solution]
     intercepts: FloatArray
+    background: Background | None = None
+    copies: Copies | None = None
 
 
-def count_levels(n_points: int, n_clusters: int, n_levels: int) -> int:
+def count_levels(
+    n_points: int, n_clusters: int, n_levels: int, min_points: int = MIN_POINTS
+) -> int:
     """Return the largest l <= n_levels whose n_clusters**l clusters have enough points each."""
     if n_clusters == 1:
-        return n_levels if n_points >= MIN_POINTS else 0
-    level, points_needed = 0, MIN_POINTS * n_clusters
+        return n_levels if n_points >= min_points else 0
+    level, points_needed = 0, min_points * n_clusters
     while level < n_levels and points_needed <= n_points:
         level, points_needed = level + 1, points_needed * n_clusters
     return level

@@ -131,8 +131,14 @@ def walk_to_optimum(
         scale = 1.0 + float((size @ np.abs(coef)).max())
         downhill = offset - slope[free]
         if np.abs(downhill).max(initial=0.0) > EXACT * scale:
-            _walk(K, _find_direction(K[np.ix_(free, free)], downhill, intercept), downhill,
-                  lower, high, free, coef)  # fmt: skip
+            direction = _find_direction(K[np.ix_(free, free)], downhill, intercept)
+            if intercept:
+                # Along a direction without curvature a step may be so long that the rounding of the
+                # direction's sum changes the sum of the variables.
+                direction -= direction.mean()
+            if not direction.any():
+                break
+            _walk(K, direction, downhill, lower, high, free, coef)
             continue
         above = np.where(free, 0.0, slope - offset)
         violation = np.maximum(-above * (coef < high), above * (coef > lower))

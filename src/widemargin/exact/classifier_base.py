@@ -17,7 +17,7 @@ from widemargin.deadline import start_deadline
 from widemargin.exact.active_set import solve_small
 from widemargin.exact.definiteness import warn_if_indefinite
 from widemargin.exact.dual_problem import DualProblem, classification_dual
-from widemargin.exact.expansion import Expansion, score_classes, vote
+from widemargin.exact.expansion import Expansion, class_numbers, class_scores
 from widemargin.exact.float64_finish import ExactMatrix, finish_exactly
 from widemargin.exact.solution import Solution
 from widemargin.exact.solve import exact_matrix
@@ -58,7 +58,6 @@ from widemargin.validation import (
 
 #: From best to worst; a fit of several problems reports the worst. A model read from a file of
 #: LIBSVM does not say.
-STOP_REASONS = ("unknown", "converged", "stalled", "max_iter", "max_time")
 
 
 class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
@@ -137,7 +136,7 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
             For two classes positive means ``classes_[1]``. One-vs-one problems are summed up as
             votes with ties broken by confidence.
         """
-        return self._scores(self._ask(self._checked_model(), self._check_queries(X)))
+        return self._scores(self._decide(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Most likely class of every row.
@@ -152,7 +151,7 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
         labels : ndarray of shape (n_samples,)
             Class labels. One-vs-one problems vote; the first class wins a tie, as in LIBSVM.
         """
-        return self._labels(self._ask(self._checked_model(), self._check_queries(X)))
+        return self._labels(self._decide(X))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -270,6 +269,8 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
         self._one_vs_one = subproblems[0].negative >= 0
         self.objective_ = one_or_all([r.objective for r in results])
         self.duality_gap_ = one_or_all([r.duality_gap for r in results])
+        self.violation_ = one_or_all([r.violation for r in results])
+        self.violation_error_ = one_or_all([r.violation_error for r in results])
         self.n_iter_ = np.array([r.n_iter for r in results])
         self.stop_reason_ = worst_reason(r.stop_reason for r in results).value
         if self.warm_start:
@@ -294,6 +295,10 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
         check_nonnegative(self.kernel_, X, getattr(self, "feature_names_in_", None))
         return X
 
+    def _decide(self, X: Any) -> NDArray[np.float64]:
+        """Decisions of all binary problems."""
+        return self._ask(self._checked_model(), self._check_queries(X))
+
     def _ask(self, model: Any, X: Any) -> NDArray[np.float64]:
         """Decisions of all binary problems by a model."""
         decisions: NDArray[np.float64] = model.decide(
@@ -302,18 +307,10 @@ class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
         return decisions
 
     def _scores(self, decisions: NDArray[np.float64]) -> NDArray[np.float64]:
-        if len(self.classes_) == 2:
-            return decisions.ravel()
-        if self._one_vs_one:
-            return score_classes(decisions, len(self.classes_))
-        return decisions
+        return class_scores(decisions, len(self.classes_), self._one_vs_one)
 
     def _labels(self, decisions: NDArray[np.float64]) -> NDArray[Any]:
-        if len(self.classes_) == 2:
-            return self.classes_[(decisions.ravel() >= 0).astype(np.intp)]
-        if self._one_vs_one:
-            return self.classes_[vote(decisions, len(self.classes_))]
-        return self.classes_[decisions.argmax(axis=1)]
+        return self.classes_[class_numbers(decisions, len(self.classes_), self._one_vs_one)]
 
     def _advise_late(self) -> str:
         """What a fit that ran out of time came to, and what to do."""

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from widemargin.budget import Budget, StopReason
 from widemargin.callbacks import Progress
+from widemargin.deadline import is_late
 from widemargin.exact.dual_problem import DualProblem, FloatArray
 from widemargin.exact.kernel_matrix import NO_SOURCE, Gram
 from widemargin.exact.pair_moves_fast import judge_solution, optimise_pairs
@@ -39,9 +40,9 @@ KEEP_MARGIN = 0.1
 REST_BELOW, REST_MARGIN = 0.5, 2.0
 #: Most times that points are shrunk away: if they keep violating later, shrinking stops.
 MAX_RESTS = 5
-#: Matrix entries one compiled call may visit, a fraction of a second: Ctrl-C and the time limit are
-#: attended to between calls.
-CALL_ENTRIES = 300_000_000
+#: Matrix entries that one compiled call may visit, a fraction of a second, and if there is a time
+#: limit: Ctrl-C and the time limit are attended to between calls.
+CALL_ENTRIES, CALL_ENTRIES_IN_TIME = 300_000_000, 30_000_000
 #: Kernel values computed for a gradient between two looks at the clock, and fewest columns.
 GRADIENT_ENTRIES, GRADIENT_COLUMNS = 50_000_000, 2048
 #: Fewest kernel values whose computation is timed.
@@ -254,8 +255,12 @@ class DescentState:
         tol = max(0.5 * self.budget.tol, ROUND_SHARE * self.violation)
         lower, upper = problem.lower[members], problem.upper[members]
         gradient, is_known = self.gradient[members], np.ones(len(members), bool)
-        call_moves = max(1, CALL_ENTRIES // len(members))
+        call_entries = CALL_ENTRIES if self.budget.deadline is None else CALL_ENTRIES_IN_TIME
+        call_moves = max(1, call_entries // len(members))
         spare_moves = min(self.budget.iterations_left(self.n_iter), ROUND_MOVES * len(members))
+        if is_late(self.budget.deadline):
+            # A few moves even when time is up from the beginning: a poor model is better than none.
+            spare_moves = min(spare_moves, len(members))
         while True:
             max_moves = int(min(call_moves, spare_moves))
             n_moves, violation = optimise_pairs(
@@ -264,8 +269,8 @@ class DescentState:
             )  # fmt: skip
             self.n_iter += n_moves
             spare_moves -= n_moves
-            is_late = time.perf_counter() + self.finish_seconds() > self.deadline
-            if n_moves < max_moves or violation < tol or spare_moves <= 0 or is_late:
+            has_no_time = time.perf_counter() + self.finish_seconds() > self.deadline
+            if n_moves < max_moves or violation < tol or spare_moves <= 0 or has_no_time:
                 return coef
 
     def _rest(self, score: FloatArray) -> None:

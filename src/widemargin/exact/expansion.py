@@ -192,6 +192,24 @@ def score_classes(decisions: NDArray[np.float64], n_classes: int) -> NDArray[np.
     return votes + confidence / (3.0 * (np.abs(confidence) + 1.0))
 
 
+def class_scores(
+    decisions: NDArray[np.float64], n_classes: int, one_vs_one: bool
+) -> NDArray[np.float64]:
+    """Decisions of all binary problems as `decision_function` returns them."""
+    if n_classes == 2:
+        return decisions.ravel()
+    return score_classes(decisions, n_classes) if one_vs_one else decisions
+
+
+def class_numbers(
+    decisions: NDArray[np.float64], n_classes: int, one_vs_one: bool
+) -> NDArray[np.intp]:
+    """Predicted class of every row by the decisions of all binary problems."""
+    if n_classes == 2:
+        return (decisions.ravel() >= 0).astype(np.intp)
+    return vote(decisions, n_classes) if one_vs_one else decisions.argmax(axis=1)
+
+
 def _count_votes(
     decisions: NDArray[np.float64], n_classes: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -153,6 +153,8 @@ class KernelMachine(FittedLikeSVC, BaseEstimator):
         self.intercept_ = np.array([found.intercept for found in solutions])
         self.objective_ = one_or_all([found.objective for found in solutions])
         self.duality_gap_ = one_or_all([found.duality_gap for found in solutions])
+        self.violation_ = one_or_all([found.violation for found in solutions])
+        self.violation_error_ = one_or_all([found.violation_error for found in solutions])
         self.n_iter_ = one_or_all([found.n_iter for found in solutions])
         self.stop_reason_ = worst_reason(found.stop_reason for found in solutions).value
         self.restore_model()

@@ -117,6 +117,11 @@ class KernelSVC(FittedLikeSVC, ExactKernelClassifier):
         Dual objective ``0.5 a'Qa - sum(a)``; a float for two classes.
     duality_gap_ : float or ndarray of shape (n_problems,)
         Primal plus dual objective, zero at the optimum.
+    violation_ : float or ndarray of shape (n_problems,)
+        Largest violation of the optimality conditions; below ``tol`` if the fit converged.
+    violation_error_ : float or ndarray of shape (n_problems,)
+        By how much float32 kernel values may have changed ``violation_``, estimated; zero where
+        objective, gap and violation were computed from float64 kernel values.
     n_iter_ : ndarray of shape (n_problems,)
         Pair updates of each binary problem.
     stop_reason_ : str

@@ -79,6 +79,11 @@ class KernelSVR(RegressorMixin, KernelMachine):
         Dual objective ``0.5 b'Kb - y'b + epsilon |b|_1``; a float for one target.
     duality_gap_ : float or ndarray of shape (n_targets,)
         Primal plus dual objective, zero at the optimum.
+    violation_ : float or ndarray of shape (n_targets,)
+        Largest violation of the optimality conditions; below ``tol`` if the fit converged.
+    violation_error_ : float or ndarray of shape (n_targets,)
+        By how much float32 kernel values may have changed ``violation_``, estimated; zero where
+        objective, gap and violation were computed from float64 kernel values.
     n_iter_ : int or ndarray of shape (n_targets,)
         Pair updates.
     stop_reason_ : str

@@ -294,6 +294,11 @@ def _describe_functions(model: Any) -> KernelSum | CurveSum | LogSum | ClusterSu
         zeros = np.zeros(len(model.coef))
         return _describe_sum(model.kernel, model.anchors, model.coef, zeros)
     if isinstance(model, EarlyModel):
+        if model.parts.background is not None or model.n_nearest > 1:
+            raise ValueError(
+                "model: early prediction with a background or by several clusters cannot be exported; "
+                "fit DCSVC with background=0 and n_nearest=1"
+            )
         return _describe_clusters(model.parts)
     if isinstance(model, BinModel):
         curves = np.asarray(model.curves, np.float64)

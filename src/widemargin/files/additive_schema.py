@@ -8,7 +8,6 @@ import numpy as np
 from widemargin.additive.additive_svc import AdditiveSVC
 from widemargin.additive.anchor_model import RegressionModel
 from widemargin.additive.curves import BinEncoder, BinModel, LogEncoder, TableModel
-from widemargin.additive.dual_descent import STOP_REASONS
 from widemargin.additive.intersection_svc import IntersectionSVC
 from widemargin.additive.lr_svc import LRSVC
 from widemargin.additive.mixins import CurvesMixin, NonnegativeMixin
@@ -134,7 +133,7 @@ def _read_linear(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) -> 
     params = meta.get("params")
     if cls is PowerMeanSVC and isinstance(params, dict) and params.get("solver") == OLD_DUAL:
         meta = meta | {"params": params | {"solver": "dual"}}
-    model = read_common(cls, meta, arrays, STOP_REASONS)
+    model = read_common(cls, meta, arrays)
     set_attributes(model, _N_ITER, read_fields(_N_ITER, arrays, Context()))
     numbers = meta.get("numbers")
     require(isinstance(numbers, dict), "entry 'numbers' is missing or wrong")

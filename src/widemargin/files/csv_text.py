@@ -20,7 +20,8 @@ _SAMPLED_ROWS = 200
 _HEAD_CHARACTERS = 2**22
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?[0-9]*,[0-9]+([eE][-+]?[0-9]+)?\s*")
 _CUT_DECIMAL = re.compile(r"[0-9]+[;\t]")
-_INTEGER = re.compile(r"\s*[-+]?[0-9]{1,18}\s*")
+# Not \s, which is also the separators 0x1c to 0x1f: int does not take these.
+_INTEGER = re.compile(r"[ \t\r]*[-+]?[0-9]{1,18}[ \t\r]*")
 
 
 class _Rows(NamedTuple):

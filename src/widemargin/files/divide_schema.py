@@ -1,17 +1,19 @@
 """Schema of the model files of `DCSVC`: that of an exact classifier, and the clusters of a level."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from widemargin.divide.cluster_models import ClusterParts, Committee
 from widemargin.divide.dc_svc import DCSVC
 from widemargin.divide.partition import Partition
 from widemargin.divide.records import LevelRecord
+from widemargin.exact.expansion import Expansion
 from widemargin.files.container import require
 from widemargin.files.estimator_schema import State
 from widemargin.files.fields import (
@@ -31,6 +33,10 @@ from widemargin.validation import is_finite_number
 
 #: Depth of a nested partition that a file may have; fits make far fewer levels.
 _MAX_DEPTH = 50
+#: Values of parameters that files of earlier versions do not hold.
+_EARLIER_PARAMS = {
+    "partition": "merged", "skip_levels": True, "background": 0, "overlap": 0.0, "n_nearest": 1
+}  # fmt: skip
 _FIELDS = (
     Field("cluster_intercepts", np.float64, ("n_clusters", "n_problems")),
     Field("support_clusters", np.int32, ("n_vectors",), below("n_clusters"), may_be_empty=True),
@@ -39,6 +45,33 @@ _FIELDS = (
 _SAMPLES = (
     Field("samples", FLOATS, ("n_samples", "n_features"), in_domain, "samples", may_be_sparse=True),
 )
+#: Points that joined other clusters than their own, if clusters overlap.
+_COPIES = (
+    Field("copy_clusters", np.int32, ("n_copies",), below("n_clusters"), may_be_empty=True),
+    Field("copy_rows", np.int64, ("n_copies",), at_least(0), may_be_empty=True),
+    Field("copy_coef", np.float64, ("n_problems", "n_copies"), may_be_empty=True),
+)
+_COPIED_VECTORS = (
+    Field(
+        "copy_vectors", FLOATS, ("n_copies", "n_features"), in_domain, may_be_sparse=True,
+        may_be_empty=True,
+    ),
+)  # fmt: skip
+#: The model that the clusters change.
+_BACKGROUND = (
+    Field("background_rows", np.int64, ("n_background",), at_least(0), "columns", may_be_empty=True),
+    Field(
+        "background_coef", np.float64, ("n_problems", "n_background"), attribute="coef",
+        may_be_empty=True,
+    ),
+    Field("background_intercept", np.float64, ("n_problems",), attribute="intercept"),
+)  # fmt: skip
+_BACKGROUND_VECTORS = (
+    Field(
+        "background_vectors", FLOATS, ("n_background", "n_features"), in_domain, "vectors",
+        may_be_sparse=True, may_be_empty=True,
+    ),
+)  # fmt: skip
 #: The weights of the Bayesian committee machine.
 _COMMITTEE = (
     Field("committee_slope", np.float64, ("n_clusters", "n_problems"), attribute="slope"),
@@ -69,11 +102,30 @@ def write_divided(model: DCSVC) -> State:
         arrays |= write_fields(_SAMPLES, parts)
     if parts.committee is not None:
         arrays |= write_fields(_COMMITTEE, parts.committee)
+    is_given = isinstance(parts.kernel, Precomputed)
+    if len(parts.clusters) > len(model.support_):
+        copies = _take_copies(parts, len(model.support_))
+        arrays |= write_fields(_COPIES if is_given else _COPIES + _COPIED_VECTORS, copies)
+    if parts.background is not None:
+        fields = _BACKGROUND if is_given else _BACKGROUND + _BACKGROUND_VECTORS
+        arrays |= write_fields(fields, parts.background)
     return meta, arrays
+
+
+def _take_copies(parts: ClusterParts, first: int) -> SimpleNamespace:
+    """Return the arrays of the points that joined other clusters, which are behind all others."""
+    return SimpleNamespace(
+        copy_clusters_=parts.clusters[first:],
+        copy_rows_=parts.columns[first:],
+        copy_coef_=parts.coef[:, first:],
+        copy_vectors_=None if parts.vectors is None else parts.vectors[first:],
+    )
 
 
 def read_divided(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) -> DCSVC:
     """Return a fitted `DCSVC`, refusing arrays that do not fit together."""
+    if isinstance(meta.get("params"), dict):
+        meta = {**meta, "params": {**_EARLIER_PARAMS, **meta["params"]}}
     model: DCSVC = read_attributes(cls, meta, arrays)
     require(isinstance(meta.get("levels"), list) and meta["levels"], "its levels are wrong")
     model.levels_ = [_read_record(record) for record in meta["levels"]]
@@ -111,7 +163,7 @@ def _read_parts(model: DCSVC, arrays: Mapping[str, Any], context: Context) -> Cl
         require(fits, "its clusters do not match its partition")
         if model.combine == "bcm":
             committee = Committee(*read_fields(_COMMITTEE, arrays, context).values())
-    return ClusterParts(
+    parts = ClusterParts(
         kernel=model.kernel_,
         vectors=None if is_precomputed else model.support_vectors_,
         columns=model.support_.astype(np.intp),
@@ -123,6 +175,34 @@ def _read_parts(model: DCSVC, arrays: Mapping[str, Any], context: Context) -> Cl
         samples=samples,
         committee=committee,
     )
+    if "background_intercept" in arrays:
+        parts = replace(parts, background=_read_background(model, arrays, context))
+    return _read_copies(parts, arrays, context) if "copy_clusters" in arrays else parts
+
+
+def _read_background(model: DCSVC, arrays: Mapping[str, Any], context: Context) -> Expansion:
+    """Return the model that the clusters change."""
+    rows, coef, intercept = read_fields(_BACKGROUND, arrays, context).values()
+    vectors: Any = None
+    if isinstance(model.kernel_, Precomputed):
+        require((rows < model.n_features_in_).all(), "its background is beyond the kernel matrix")
+    else:
+        vectors = read_fields(_BACKGROUND_VECTORS, arrays, context)["background_vectors"]
+    return Expansion(model.kernel_, vectors, rows.astype(np.intp), coef, intercept)
+
+
+def _read_copies(parts: ClusterParts, arrays: Mapping[str, Any], context: Context) -> ClusterParts:
+    """Add the points that joined other clusters than their own."""
+    clusters, rows, coef = read_fields(_COPIES, arrays, context).values()
+    vectors: Any = None
+    if parts.vectors is None:
+        inside = (rows < context.sizes["n_features"]).all()
+        require(inside, "array 'copy_rows' is beyond the kernel matrix")
+    else:
+        vectors = read_fields(_COPIED_VECTORS, arrays, context)["copy_vectors"]
+        alike = sparse.issparse(vectors) == sparse.issparse(parts.vectors)
+        require(alike, "of its support vectors only some are sparse")
+    return parts.join(clusters, rows.astype(np.intp), coef, vectors)
 
 
 def _read_record(record: Any) -> LevelRecord:

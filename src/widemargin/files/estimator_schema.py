@@ -1,12 +1,13 @@
 """The part of the schema that all estimators share: parameters, kernel, labels and features."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from widemargin.budget import StopReason
 from widemargin.files.container import require
 from widemargin.files.fields import (
     Context,
@@ -71,12 +72,10 @@ def write_fitted(model: Any) -> State:
     return meta, arrays
 
 
-def read_common(
-    cls: type, meta: dict[str, Any], arrays: Mapping[str, Any], stop_reasons: Sequence[str]
-) -> Any:
+def read_common(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) -> Any:
     """Return a classifier with what `write_common` stored; only its model is missing."""
     classes = _read_classes(arrays)
-    model = read_fitted(cls, meta, arrays, stop_reasons, classes)
+    model = read_fitted(cls, meta, arrays, classes)
     model.classes_ = classes
     return model
 
@@ -85,11 +84,11 @@ def read_fitted(
     cls: type,
     meta: dict[str, Any],
     arrays: Mapping[str, Any],
-    stop_reasons: Sequence[str],
     classes: NDArray[Any] | None = None,
 ) -> Any:
     """Return an estimator with what `write_fitted` stored; ``classes`` check its class weights."""
-    entries = (Entry("n_features", is_positive_integer), Entry("stop_reason", one_of(stop_reasons)))
+    reasons = one_of([reason.value for reason in StopReason])
+    entries = (Entry("n_features", is_positive_integer), Entry("stop_reason", reasons))
     values = read_entries(entries, meta)
     model = build_estimator(cls, meta.get("params"), classes)
     model.stop_reason_ = values["stop_reason"]

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from widemargin.exact.classifier_base import STOP_REASONS, ExactKernelClassifier
+from widemargin.exact.classifier_base import ExactKernelClassifier, one_or_all
 from widemargin.exact.kernel_machine import KernelMachine
 from widemargin.exact.kernel_one_class import KernelOneClassSVM
 from widemargin.exact.kernel_svr import KernelSVR
@@ -46,6 +46,11 @@ _FIELDS = (
     Field("objective", np.float64, ("n_problems",), anything, or_number=True),
     Field("duality_gap", np.float64, ("n_problems",), anything, or_number=True),
     Field("n_iter", np.int64, ("n_problems",), anything),
+    # Files of earlier versions have neither.
+    Field("violation", np.float64, ("n_problems",), anything, is_optional=True, or_number=True),
+    Field(
+        "violation_error", np.float64, ("n_problems",), anything, is_optional=True, or_number=True
+    ),
 )
 _VECTORS = (
     Field(
@@ -71,7 +76,7 @@ def read_exact(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) -> Ex
 
 def read_attributes(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) -> Any:
     """Return an exact classifier with its fitted attributes, but without its predictor."""
-    model = read_common(cls, meta, arrays, STOP_REASONS)
+    model = read_common(cls, meta, arrays)
     model._one_vs_one = read_entries(_ENTRIES, meta)["one_vs_one"]
     k = len(model.classes_)
     n_problems = k * (k - 1) // 2 if model._one_vs_one else k
@@ -87,12 +92,13 @@ def write_svr(model: KernelSVR) -> State:
 
 def read_svr(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) -> KernelSVR:
     """Return a fitted `KernelSVR`, refusing arrays that do not fit together."""
-    model: KernelSVR = read_fitted(cls, meta, arrays, STOP_REASONS)
+    model: KernelSVR = read_fitted(cls, meta, arrays)
     model._is_single = read_entries(_SVR_ENTRIES, meta)["is_single"]
     # The arrays tell how many targets there are, unless the targets were a vector.
     _read_expansion(
         model, meta, arrays, {"n_classes": 1} | ({"n_problems": 1} if model._is_single else {})
     )
+    model.n_iter_ = one_or_all(model.n_iter_.tolist())
     model.restore_model()
     return model
 
@@ -105,8 +111,9 @@ def write_one_class(model: KernelMachine) -> State:
 
 def read_one_class(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) -> KernelOneClassSVM:
     """Return a fitted `KernelOneClassSVM`, refusing arrays that do not fit together."""
-    model: KernelOneClassSVM = read_fitted(cls, meta, arrays, STOP_REASONS)
+    model: KernelOneClassSVM = read_fitted(cls, meta, arrays)
     _read_expansion(model, meta, arrays, {"n_problems": 1, "n_classes": 1})
+    model.n_iter_ = int(model.n_iter_[0])
     model.restore_model()
     return model
 

@@ -30,7 +30,7 @@ from widemargin.files.fields import (
 from widemargin.kernels import Precomputed
 from widemargin.projected.path import BasisPath
 from widemargin.projected.projected_svc import ProjectedSVC
-from widemargin.projected.selection import STOP_REASONS, PathPoint
+from widemargin.projected.selection import PathPoint
 
 _ENTRIES = (Entry("n_iter", is_positive_integer),)
 _FIELDS = (
@@ -76,7 +76,7 @@ def write_projected(model: ProjectedSVC) -> State:
 
 def read_projected(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) -> ProjectedSVC:
     """Return a fitted `ProjectedSVC`, refusing arrays that do not fit together."""
-    model: ProjectedSVC = read_common(cls, meta, arrays, STOP_REASONS)
+    model: ProjectedSVC = read_common(cls, meta, arrays)
     model.n_iter_ = read_entries(_ENTRIES, meta)["n_iter"]
     kernel = read_model_kernel(model, meta)
     require(not isinstance(kernel, Precomputed), "its kernel is precomputed")

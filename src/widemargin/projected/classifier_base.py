@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from widemargin.base import OneVsRest
+from widemargin.budget import worst_reason
 from widemargin.exact.classifier_base import one_or_all
 from widemargin.exact.expansion import Expansion
 from widemargin.kernels import Kernel, is_precomputed, needs_nonnegative
@@ -19,7 +20,7 @@ from widemargin.parallel import Workers
 from widemargin.problem import Problem, Subproblem, split_binary, split_one_vs_rest
 from widemargin.projected.basis import KernelRows
 from widemargin.projected.path import join_stages
-from widemargin.projected.selection import Selection, worst_reason
+from widemargin.projected.selection import Selection
 from widemargin.validation import (
     check_kernel_range,
     check_nonnegative,
@@ -80,7 +81,7 @@ class BasisClassifier(OneVsRest):
         self.n_basis_ = one_or_all([len(s.rows) for s in stages for _ in s.intercept])
         self.n_support_ = one_or_all([int(n) for stage in stages for n in stage.n_support])
         self.objective_ = one_or_all([float(value) for value in joined.objective])
-        self.stop_reason_ = worst_reason(s.stop_reason for s in selections)
+        self.stop_reason_ = worst_reason(s.stop_reason for s in selections).value
         self.restore_model()
 
     def restore_model(self) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
+from widemargin.budget import StopReason
 from widemargin.deadline import OutOfTimeError
 from widemargin.kernels import RBF, Kernel, Linear, Poly
 from widemargin.projected.basis import Columns, FloatArray
@@ -50,13 +51,13 @@ class Moved:
         The basis vectors.
     n_steps : int
         Number of L-BFGS steps.
-    stop_reason : str
+    stop_reason : StopReason
         ``"converged"``, ``"max_iter"`` or ``"max_time"``.
     """
 
     vectors: FloatArray
     n_steps: int
-    stop_reason: str
+    stop_reason: StopReason
 
 
 def move_basis(
@@ -90,11 +91,13 @@ def move_basis(
         Called with the vectors whenever they are the best so far, with the machines at their optimum.
     """
     descent = _Descent(columns, machines, show, keep)
-    before, reason = np.inf, "converged"
+    before, reason = np.inf, StopReason.CONVERGED
     try:
         # Not `objective < (1 - tol) * before`: J is negative with some kernels that are not positive
         # semidefinite, and then that is true without any progress.
-        while reason == "converged" and before - descent.objective > tol * abs(descent.objective):
+        while reason == StopReason.CONVERGED and before - descent.objective > tol * abs(
+            descent.objective
+        ):
             before, left = descent.objective, max_steps - descent.n_steps
             found = minimize(
                 descent.evaluate, descent.best.ravel(), jac=True, method="L-BFGS-B",
@@ -103,10 +106,10 @@ def move_basis(
                     "maxiter": left, "maxfun": 10 * left, "ftol": STEP_SHARE * tol, "gtol": 0.0,
                 },
             )  # fmt: skip
-            reason = "max_iter" if found.status == 1 else "converged"
+            reason = StopReason.MAX_ITER if found.status == 1 else StopReason.CONVERGED
         _put(descent.best, columns, machines)
     except OutOfTimeError:
-        reason = "max_time"
+        reason = StopReason.MAX_TIME
     return Moved(descent.best, descent.n_steps, reason)
 
 

@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 
+from widemargin.budget import StopReason
 from widemargin.callbacks import Stage
 from widemargin.deadline import share_time
 from widemargin.majority import RunningVote
@@ -64,7 +65,7 @@ def choose_bases(
         selector = Selector(columns, machines, own, first, rng, show)
         selections.append(selector.run())
         vote.add(selector.decisions())
-    in_time = all(selection.stop_reason != "max_time" for selection in selections)
+    in_time = all(selection.stop_reason != StopReason.MAX_TIME for selection in selections)
     if in_time or vote.beats_majority():
         return selections
     # A search that was stopped may predict worse than the intercept alone, the most frequent class.

@@ -18,6 +18,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from widemargin.budget import StopReason
 from widemargin.callbacks import Stage
 from widemargin.deadline import OutOfTimeError
 from widemargin.kernels.base import as_dense
@@ -58,8 +59,8 @@ class Selector:
 
     Minimises J of PSVM Eq. 8 over the basis vectors, subject to at most ``search.n_basis`` of them,
     all training rows (unless they move) and linearly independent (Eq. 48). `run` returns a `Selection`
-    and stops at a basis that no single exchange improves by the tolerance, or for another of
-    `STOP_REASONS`.
+    and stops at a basis that no single exchange improves by the tolerance, or for another
+    `StopReason`.
 
     Parameters
     ----------
@@ -108,7 +109,7 @@ class Selector:
         try:
             stop_reason = self._run_stages()
         except OutOfTimeError:
-            stop_reason = "max_time"
+            stop_reason = StopReason.MAX_TIME
             if self._separating is not None and not self._reached.is_separated:
                 self._reached = self._separating
         finally:
@@ -124,25 +125,27 @@ class Selector:
         pairs = zip(self.machines, self._reached.solutions, strict=True)
         return np.array([m.y * (1.0 - solution.errors) for m, solution in pairs])
 
-    def _run_stages(self) -> str:
+    def _run_stages(self) -> StopReason:
         """Run stage I, stage II and the moves, and return the stop reason."""
         self._consider(self._first())
         stop_reason = self._grow()
-        if stop_reason == "rank" and not self._path:
+        if stop_reason == StopReason.RANK and not self._path:
             raise ValueError(
                 "kernel: no row has a positive kernel value with itself whose square is above zero, "
                 "so there is no basis vector; scale the features, or use another kernel"
             )
-        if self.search.refine and stop_reason != "max_time":
+        if self.search.refine and stop_reason != StopReason.MAX_TIME:
             refined = self._refine()
-            stop_reason = stop_reason if refined == "converged" else refined
-            if stop_reason == "converged" and len(self.columns.rows) < self.search.n_basis:
-                stop_reason = "separated"
-        if self.search.move and stop_reason != "max_time":
+            stop_reason = stop_reason if refined == StopReason.CONVERGED else refined
+            if stop_reason == StopReason.CONVERGED and len(self.columns.rows) < self.search.n_basis:
+                stop_reason = StopReason.SEPARATED
+        if self.search.move and stop_reason != StopReason.MAX_TIME:
             moved = self._move()
-            stop_reason = stop_reason if moved.stop_reason == "converged" else moved.stop_reason
-            if stop_reason == "separated" and not self._reached.is_separated:
-                stop_reason = "converged"
+            stop_reason = (
+                stop_reason if moved.stop_reason == StopReason.CONVERGED else moved.stop_reason
+            )
+            if stop_reason == StopReason.SEPARATED and not self._reached.is_separated:
+                stop_reason = StopReason.CONVERGED
         return stop_reason
 
     def _move(self) -> Moved:
@@ -171,22 +174,22 @@ class Selector:
     def _is_separated(self) -> bool:
         return all(machine.is_separated for machine in self.machines)
 
-    def _grow(self) -> str:
+    def _grow(self) -> StopReason:
         """Add basis vectors one after another (PSVM Procedure 3) and return the stop reason."""
         # Step 1 is Procedure 1. It needs no code of its own: without basis vectors Eq. 44 is Eq. 66.
         # Step 2: stop at the requested size, or when all rows are separated.
         while len(self.columns.rows) < self.search.n_basis:
             if self._path and self._is_separated:
-                return "separated"
+                return StopReason.SEPARATED
             if self.columns.data.is_late():
-                return "max_time"
+                return StopReason.MAX_TIME
             # Steps 3 and 4: add the best candidate, then find the support vectors.
             if not self._append_any():
-                return "rank"
+                return StopReason.RANK
             self._reach()
             self._path.append(self._reached.stage)
             self._tell("grow")
-        return "converged"
+        return StopReason.CONVERGED
 
     def _append_any(self) -> bool:
         """Add the best candidate, drawing candidates again if none is suitable; False if none is."""
@@ -234,16 +237,16 @@ class Selector:
         least = self._candidates.threshold * column[row] if self.columns.rows else 0.0
         return self.columns.distance(row, column, leaving) > max(least, MIN_DISTANCE)
 
-    def _refine(self) -> str:
+    def _refine(self) -> StopReason:
         """Exchange basis vectors while that lowers J (PSVM Procedure 4) and return the stop reason.
 
         While all rows are separated, remove basis vectors instead. If the final basis does not
         separate the rows, but an earlier one did, the result is the last one that did.
         """
-        n_idle, reason, states = 0, "max_iter", []
+        n_idle, reason, states = 0, StopReason.MAX_ITER, []
         while self._n_changes < self.search.max_iter:
             if self.columns.data.is_late():
-                reason = "max_time"
+                reason = StopReason.MAX_TIME
                 break
             # Step 4: a basis that separates all rows shrinks (step 5), any other one is improved.
             if self._is_separated and len(self.columns.rows) > 1:
@@ -261,7 +264,7 @@ class Selector:
                 self._draw()
                 n_idle += 1
             else:
-                reason = "converged"
+                reason = StopReason.CONVERGED
                 break
         if self._separating is not None and not self._is_separated:
             self._reached = self._separating

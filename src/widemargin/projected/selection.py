@@ -1,24 +1,19 @@
-"""Options and results of the search for a basis, and the reasons for which it stops."""
+"""Options and results of the search for a basis.
 
-from collections.abc import Iterable
+A search stops for one of these reasons (`StopReason`), from best to worst; a fit of several binary
+problems reports the worst of theirs:
+
+- ``CONVERGED``: no exchange and no step lowers the objective by the tolerance;
+- ``SEPARATED``: fewer basis vectors than requested classify all training rows correctly;
+- ``RANK``: no further row is linearly independent of the basis;
+- ``MAX_ITER``: the limit on exchanges, or on steps that move vectors, was reached;
+- ``MAX_TIME``: the deadline has passed.
+"""
+
 from dataclasses import dataclass
 
+from widemargin.budget import StopReason
 from widemargin.callbacks import Stage
-
-#: Why a fit of this family stopped, from best to worst. A fit of several binary problems reports the
-#: worst of their reasons.
-#:
-#: - ``"converged"``: no exchange and no step lowers the objective by the tolerance;
-#: - ``"separated"``: fewer basis vectors than requested classify all training rows correctly;
-#: - ``"rank"``: no further row is linearly independent of the basis;
-#: - ``"max_iter"``: the limit on exchanges, or on steps that move vectors, was reached;
-#: - ``"max_time"``: the deadline has passed.
-STOP_REASONS = ("converged", "separated", "rank", "max_iter", "max_time")
-
-
-def worst_reason(reasons: Iterable[str]) -> str:
-    """Return the worst of several stop reasons."""
-    return max(reasons, key=STOP_REASONS.index)
 
 
 @dataclass(frozen=True)
@@ -65,8 +60,8 @@ class Selection:
         The chosen basis.
     path : list of Stage
         The bases of stage I (PSVM Procedure 3), each with one vector more than the one before.
-    stop_reason : str
-        One of `STOP_REASONS`.
+    stop_reason : StopReason
+        Why the search ended.
     n_exchanges : int
         Number of exchanges, plus steps that moved vectors.
     n_requested : int
@@ -75,7 +70,7 @@ class Selection:
 
     final: Stage
     path: list[Stage]
-    stop_reason: str
+    stop_reason: StopReason
     n_exchanges: int
     n_requested: int
 

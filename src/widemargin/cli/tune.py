@@ -1,0 +1,76 @@
+"""The command ``widemargin tune``: C and gamma by cross-validation, then a model file."""
+
+import argparse
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from widemargin.cli.model_summary import format_model
+from widemargin.files.atomic_output import check_output
+from widemargin.files.data_files import Table
+
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_AMOUNT = re.compile(r"([0-9]*\.?[0-9]+)\s*([a-z]*)")
+
+
+def parse_seconds(text: str) -> float:
+    """Return the seconds in a text such as ``90``, ``90s``, ``10m`` or ``1.5h``."""
+    match = _AMOUNT.fullmatch(text.strip().lower())
+    if match is None or match[2] not in _UNITS:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time; give for example 90s, 10m or 1h")
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def parse_values(text: str) -> int | list[float]:
+    """Return a number of values, or the values of a list with commas."""
+    try:
+        return [float(part) for part in text.split(",")] if "," in text else int(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither a number of values nor a list such as 0.1,1,10"
+        ) from error
+
+
+def add_tune_options(tune: Any) -> None:
+    """Add the options of a search."""
+    tune.add_argument("--Cs", type=parse_values, default=10, help="a number, or values: 0.1,1,10")
+    tune.add_argument("--gammas", type=parse_values, default=10, help="a number, or values")
+    tune.add_argument("--cv", type=int, default=5, help="folds")
+    tune.add_argument("--scoring", default=None, help="a scorer of scikit-learn; default: accuracy")
+    tune.add_argument("--search", choices=("auto", "grid", "halving"), default="auto")
+    tune.add_argument("--kernel", default="rbf")
+    tune.add_argument("--multi-class", choices=("ovo", "ovr"), default="ovo")
+    tune.add_argument("--class-weight", choices=("balanced",), default=None)
+    tune.add_argument("--max-time", type=parse_seconds, default=None, help="such as 90s or 10m")
+    tune.add_argument("--memory", default="auto", help="for example '2 GB'")
+    tune.add_argument("--n-jobs", type=int, default=None)
+
+
+def run_tune(
+    args: argparse.Namespace, read: Callable[..., Table], name_columns: Callable[..., Any]
+) -> None:
+    """Search, fit the best classifier to all rows and write it.
+
+    ``read`` reads the data file, ``name_columns`` gives its columns their names.
+    """
+    import widemargin
+
+    check_output(Path(args.output))
+    names = (
+        "Cs", "gammas", "cv", "scoring", "search", "kernel", "multi_class", "class_weight",
+        "max_time", "memory", "n_jobs",
+    )  # fmt: skip
+    model = widemargin.KernelSVCCV(
+        **{name: getattr(args, name) for name in names}, verbose=0 if args.quiet else 1
+    )
+    table = read(args, "classes")
+    if table.y is None:
+        raise ValueError(f"{args.file}: the file has no labels to learn from")
+    model.fit(name_columns(table.X, table.feature_names), table.y)
+    widemargin.save(model.best_estimator_, args.output)
+    if not args.quiet:
+        chosen = ", ".join(f"{name} = {value:.6g}" for name, value in model.best_params_.items())
+        print(f"chosen by {model.n_splits_} folds: {chosen}; score {model.best_score_:.6g}")
+        print(format_model(model.best_estimator_))
+        print(f"written to {args.output}")

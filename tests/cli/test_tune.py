@@ -1,0 +1,61 @@
+"""The command ``widemargin tune``."""
+
+import argparse
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.datasets import dump_svmlight_file
+
+import widemargin
+from widemargin import KernelSVCCV
+from widemargin.cli.command import main
+from widemargin.cli.tune import parse_seconds, parse_values
+
+
+def test_the_model_is_that_of_the_estimator(iris, tmp_path, capsys):
+    X, y = iris
+    file, out = tmp_path / "iris.svm", tmp_path / "model.wm"
+    dump_svmlight_file(X, y, str(file), zero_based=False)
+    options = ["--Cs", "1,10", "--gammas", "0.1,0.5", "--cv", "3", "--max-time", "5m"]
+    assert main(["tune", str(file), "-o", str(out), *options]) == 0
+    direct = KernelSVCCV(Cs=[1.0, 10.0], gammas=[0.1, 0.5], cv=3).fit(X, y)
+    loaded = widemargin.load(out)
+    assert loaded.C == direct.C_
+    assert loaded.gamma == direct.gamma_
+    assert_array_equal(loaded.predict(X), direct.predict(X))
+    printed = capsys.readouterr().out
+    assert f"C = {direct.C_:g}, gamma = {direct.gamma_:g}" in printed
+    assert f"score {direct.best_score_:.6g}" in printed
+
+
+def test_errors_name_the_argument(iris, tmp_path, capsys):
+    file = tmp_path / "iris.svm"
+    dump_svmlight_file(*iris, str(file), zero_based=False)
+    target = ["-o", str(tmp_path / "model.wm"), "-q"]
+    assert main(["tune", str(file), *target, "--cv", "60"]) == 2
+    assert "cv: class 0" in capsys.readouterr().err
+    assert not (tmp_path / "model.wm").exists()
+    np.savez(tmp_path / "bare.npz", X=iris[0])
+    assert main(["tune", str(tmp_path / "bare.npz"), *target]) == 2
+    assert "no labels to learn from" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90", 90), ("90s", 90), ("10m", 600), ("1.5h", 5400), (" 2 min", 120)]
+)
+def test_times(text, seconds):
+    assert parse_seconds(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "m", "10 days", "-3s"])
+def test_times_that_are_none(text):
+    with pytest.raises(argparse.ArgumentTypeError, match="is no time"):
+        parse_seconds(text)
+
+
+def test_values():
+    assert parse_values("7") == 7
+    assert parse_values("0.1,1") == [0.1, 1.0]
+    with pytest.raises(argparse.ArgumentTypeError, match="neither"):
+        parse_values("few")
