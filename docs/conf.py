@@ -1,6 +1,8 @@
 """Configuration of the documentation: ``sphinx-build -W docs docs/_build/html``."""
 
 import os
+import zlib
+from pathlib import Path
 
 import widemargin
 
@@ -15,6 +17,7 @@ version = release = widemargin.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.intersphinx",
     "sphinx.ext.viewcode",
     "numpydoc",
     "myst_parser",
@@ -34,6 +37,45 @@ autosummary_generate = True
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
+
+#: Pages of scikit-learn that docstrings refer to. The inventory is written here, so that a build needs no network.
+SKLEARN_NAMES = {
+    "std:label": {
+        name: f"modules/model_evaluation.html#{name.replace('_', '-')}"
+        for name in ("accuracy_score", "r2_score")
+    },
+    "py:class": {
+        name: f"modules/generated/{name}.html#{name}"
+        for name in (
+            "sklearn.calibration.CalibratedClassifierCV",
+            "sklearn.model_selection.GridSearchCV",
+            "sklearn.svm.OneClassSVM",
+            "sklearn.svm.SVC",
+            "sklearn.svm.SVR",
+        )
+    },
+    "py:function": {
+        "sklearn.datasets.fetch_openml": "modules/generated/sklearn.datasets.fetch_openml.html"
+    },
+}
+
+
+def write_inventory(path):
+    """Write the names above as an inventory of Sphinx and return its path."""
+    lines = [
+        f"{name} {role} -1 {place} {name if role == 'std:label' else '-'}"
+        for role, places in SKLEARN_NAMES.items()
+        for name, place in places.items()
+    ]
+    head = "# Sphinx inventory version 2\n# Project: scikit-learn\n# Version: 1\n"
+    head += "# The remainder of this file is compressed using zlib.\n"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(head.encode() + zlib.compress("\n".join(lines).encode() + b"\n"))
+    return str(path)
+
+
+INVENTORY = write_inventory(Path(__file__).parent / "_build" / "inventories" / "sklearn.inv")
+intersphinx_mapping = {"sklearn": ("https://scikit-learn.org/stable/", INVENTORY)}
 
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
