@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin.budget import Budget, worst_reason
 from widemargin.deadline import start_deadline
+from widemargin.doc_link import DocLinkMixin
 from widemargin.exact.active_set import solve_small
 from widemargin.exact.definiteness import warn_if_indefinite
 from widemargin.exact.dual_problem import DualProblem, classification_dual
@@ -60,7 +61,7 @@ from widemargin.validation import (
 #: LIBSVM does not say.
 
 
-class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
+class ExactKernelClassifier(DocLinkMixin, ClassifierMixin, BaseEstimator):
     """Base of `KernelSVC` and `DCSVC`, which differ in how they solve the binary problems."""
 
     C: float

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin.budget import Budget, worst_reason
 from widemargin.callbacks import Progress
+from widemargin.doc_link import DocLinkMixin
 from widemargin.exact.classifier_base import (
     one_or_all,
     require_two_rows,
@@ -53,7 +54,7 @@ from widemargin.validation import (
 VARIABLE_BYTES = 100
 
 
-class KernelMachine(FittedLikeSVC, BaseEstimator):
+class KernelMachine(FittedLikeSVC, DocLinkMixin, BaseEstimator):
     """Base of `KernelSVR` and `KernelOneClassSVM`; their dual problems differ in numbers only."""
 
     kernel: str | Kernel | Callable[[Any, Any], Any]
