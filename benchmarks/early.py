@@ -113,6 +113,7 @@ def draw() -> None:
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
+    from matplotlib.ticker import NullFormatter
 
     found = read_rows()
     figure, axes = plt.subplots(2, 3, figsize=(11, 6), constrained_layout=True)
@@ -123,7 +124,7 @@ def draw() -> None:
             x = [row["fit (CPU s)"] for row in mine]
             axis.plot(x, [100.0 - row["accuracy (%)"] for row in mine], style, label=kind)
         axis.set_xscale("log")
-        axis.set_yscale("log")
+        axis.xaxis.set_minor_formatter(NullFormatter())
         axis.set_title(f"{name}, {next(iter(rows.values()))['rows']:,} rows")
         axis.set_xlabel("fit, CPU seconds")
         axis.set_ylabel("test error, %")

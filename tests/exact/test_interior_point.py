@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.reference import svm_dual
+from widemargin.exact.dual_problem import classification_dual
 from widemargin.exact.interior_point import minimise_interior
 
 
@@ -18,11 +19,10 @@ def draw(seed, n, log_c, rank):
 
 
 def solve(K, y, upper, tied):
-    lower, high = np.where(y > 0, 0.0, -upper), np.where(y > 0, upper, 0.0)
-    total = 0.0 if tied else None
-    coef = minimise_interior(K, -y, lower, high, total=total, start=np.zeros(len(y)))
-    assert (coef >= lower).all()
-    assert (coef <= high).all()
+    dual = classification_dual(np.arange(len(y)), y, upper, intercept=tied)
+    coef = minimise_interior(K, dual, np.zeros(len(y)))
+    assert (coef >= dual.lower).all()
+    assert (coef <= dual.upper).all()
     return coef
 
 

@@ -25,7 +25,7 @@ from widemargin.parallel import Workers
 AUTO_ROWS, AUTO_SHARE = 5000, 0.25
 #: Points at which the decision values of all problems are computed at a time. The number is fixed so
 #: that rounding does not depend on the number of threads.
-CHUNK = 8192
+CHUNK = 4096
 
 
 @dataclass(frozen=True)
@@ -83,11 +83,15 @@ def decide_all(
     decisions = [np.empty(len(dual.index)) for dual in duals]
     n_chunks = -(-len(points) // CHUNK)
     places = [split_by_group((dual.index // CHUNK).astype(np.int32), n_chunks) for dual in duals]
-    for chunk in range(n_chunks):
-        rows: Index = np.arange(chunk * CHUNK, min((chunk + 1) * CHUNK, len(points)))
-        values = np.tile(intercepts, (len(rows), 1))
-        kernel.accumulate(points, rows, points, support, coef, values, workers)
-        for p, dual in enumerate(duals):
-            at = places[p][chunk]
-            decisions[p][at] = values[dual.index[at] - rows[0], p]
+
+    def decide(first: int, last: int) -> None:
+        for chunk in range(first, last):
+            rows: Index = np.arange(chunk * CHUNK, min((chunk + 1) * CHUNK, len(points)))
+            values = np.tile(intercepts, (len(rows), 1))
+            kernel.accumulate(points, rows, points, support, coef, values, Workers(1, None))
+            for p, dual in enumerate(duals):
+                at = places[p][chunk]
+                decisions[p][at] = values[dual.index[at] - rows[0], p]
+
+    workers.run(n_chunks, decide, grain=1)
     return decisions

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from widemargin.divide.partition import Partition, split_by_group
+from widemargin.divide.partition import CHUNK, Partition, split_by_group
 from widemargin.exact.expansion import Expansion, block_rows, require_finite, resolve_far
 from widemargin.kernels import Index, Kernel, Points, Precomputed
 from widemargin.parallel import Workers, open_workers
@@ -179,8 +179,18 @@ class EarlyModel(_ClusterModel):
     def decide(self, X: Any, *, max_bytes: int, n_jobs: int | None) -> NDArray[np.float64]:
         """Return the decision values at the rows of ``X``, of shape (n, n_functions)."""
         out = super().decide(X, max_bytes=max_bytes, n_jobs=n_jobs)
-        if self.parts.background is not None:
-            out += self.parts.background.decide(X, max_bytes=max_bytes, n_jobs=n_jobs)
+        background = self.parts.background
+        if background is None:
+            return out
+
+        def add_background(first: int, last: int) -> None:
+            for start in range(first * CHUNK, min(last * CHUNK, len(out)), CHUNK):
+                part = slice(start, start + CHUNK)
+                out[part] += background.decide(X[part], max_bytes=max_bytes, n_jobs=1)
+
+        # Chunks of a fixed size, so that rounding does not depend on the number of threads.
+        with open_workers(n_jobs) as workers:
+            workers.run(-(-len(out) // CHUNK), add_background, grain=1)
         return out
 
     @cached_property

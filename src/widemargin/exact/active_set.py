@@ -97,48 +97,46 @@ def _improve(K: FloatArray, problem: DualProblem, found: Solution, minimise: Min
 
 def _jump(K: FloatArray, problem: DualProblem, coef: FloatArray) -> FloatArray:
     """Variables after an interior-point solve."""
-    return minimise_interior(
-        K, problem.linear, problem.lower, problem.upper, total=problem.total, start=coef
-    )
+    return minimise_interior(K, problem, coef)
 
 
 def _walk_on(K: FloatArray, problem: DualProblem, coef: FloatArray) -> FloatArray:
     """Variables after Newton steps of all free ones."""
-    return walk_to_optimum(K, problem.linear, problem.lower, problem.upper, problem.is_tied, coef)
+    return walk_to_optimum(K, problem, coef, MAX_STEPS)
 
 
 def walk_to_optimum(
-    K: FloatArray, linear: FloatArray, lower: FloatArray, high: FloatArray, intercept: bool,
-    coef: FloatArray, max_steps: int = MAX_STEPS,
-) -> FloatArray:  # fmt: skip
-    """Bring a solution of ``min 0.5 b'Kb + linear'b`` to the precision of float64.
+    K: FloatArray, problem: DualProblem, coef: FloatArray, max_steps: int
+) -> FloatArray:
+    """Bring a solution of a problem without epsilon to the precision of float64.
 
     Walks to the optimum of the free variables, the others at their bounds, until a bound is met;
     once there, frees the worst violator. Every step is an exact line search: only rounding can make
     the result worse than the start.
     """
     coef, size = coef.copy(), np.abs(K)
+    linear, lower, high, tied = problem.linear, problem.lower, problem.upper, problem.is_tied
     slope, scale = K @ coef + linear, 1.0 + float((size @ np.abs(coef)).max())
     _, violation = optimise_small(
-        intercept, 0.0, K, lower, high, EXACT * scale, FINISH_ENTRIES // len(coef), slope, coef
+        tied, 0.0, K, lower, high, EXACT * scale, FINISH_ENTRIES // len(coef), slope, coef
     )
     if violation < EXACT * scale:
         return coef
     free = (coef > lower) & (coef < high)
     for _ in range(max_steps):
         slope = K @ coef + linear
-        offset = float(slope[free].mean()) if intercept and free.any() else 0.0
+        offset = float(slope[free].mean()) if tied and free.any() else 0.0
         scale = 1.0 + float((size @ np.abs(coef)).max())
         downhill = offset - slope[free]
         if np.abs(downhill).max(initial=0.0) > EXACT * scale:
-            direction = _find_direction(K[np.ix_(free, free)], downhill, intercept)
-            if intercept:
+            direction = _find_direction(K[np.ix_(free, free)], downhill, tied)
+            if tied:
                 # Along a direction without curvature a step may be so long that the rounding of the
                 # direction's sum changes the sum of the variables.
                 direction -= direction.mean()
             if not direction.any():
                 break
-            _walk(K, direction, downhill, lower, high, free, coef)
+            _walk(K, problem, direction, downhill, free, coef)
             continue
         above = np.where(free, 0.0, slope - offset)
         violation = np.maximum(-above * (coef < high), above * (coef > lower))
@@ -178,18 +176,19 @@ def _find_flat_direction(K: FloatArray, downhill: FloatArray, tied: bool) -> Flo
 
 
 def _walk(
-    K: FloatArray, direction: FloatArray, downhill: FloatArray, lower: FloatArray,
-    high: FloatArray, free: NDArray[np.bool_], coef: FloatArray,
+    K: FloatArray, problem: DualProblem, direction: FloatArray, downhill: FloatArray,
+    free: NDArray[np.bool_], coef: FloatArray,
 ) -> None:  # fmt: skip
     """Move the free variables to the lowest point ahead, or to the first bound, which then holds."""
     at = np.flatnonzero(free)
+    lower, high = problem.lower[at], problem.upper[at]
     curvature = float(direction @ K[np.ix_(at, at)] @ direction)
     best = float(downhill @ direction) / curvature if curvature > 0 else np.inf
-    room = np.where(direction > 0, high[at] - coef[at], coef[at] - lower[at])
+    room = np.where(direction > 0, high - coef[at], coef[at] - lower)
     shares = np.divide(room, np.abs(direction), out=np.full(len(at), np.inf), where=direction != 0)
     first = int(np.argmin(shares))
     share = min(best, float(shares[first]))
-    coef[at] = np.clip(coef[at] + share * direction, lower[at], high[at])
+    coef[at] = np.clip(coef[at] + share * direction, lower, high)
     if shares[first] <= best:
-        coef[at[first]] = high[at[first]] if direction[first] > 0 else lower[at[first]]
+        coef[at[first]] = high[first] if direction[first] > 0 else lower[first]
         free[at[first]] = False

@@ -314,12 +314,12 @@ def _jump(
     if tied:
         mean = K.mean(axis=0)
         K = K - mean - mean[:, None] + mean.mean()
-    jump = minimise_interior(
-        K, slope, low, high, total=0.0 if tied else None, start=np.zeros(len(coef)),
-        deadline=deadline,
-    )  # fmt: skip
+    changes = replace(
+        sided, linear=slope, lower=low, upper=high, total=0.0 if tied else None, start=None
+    )
+    jump = minimise_interior(K, changes, np.zeros(len(coef)), deadline)
     if not is_late(deadline):
-        jump = walk_to_optimum(K, slope, low, high, tied, jump, max_steps=JUMP_STEPS)
+        jump = walk_to_optimum(K, changes, jump, JUMP_STEPS)
     if jump @ (slope + 0.5 * K @ jump) >= 0:
         return coef
     # On a bound exactly where the change is: a sum could round to just beyond it.

@@ -4,12 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from widemargin.deadline import is_late
+from widemargin.exact.dual_problem import DualProblem, FloatArray
 
-FloatArray = NDArray[np.float64]
 #: Solves a linear system for one or several right-hand sides.
 Solver = Callable[[FloatArray], FloatArray]
 
@@ -26,21 +25,9 @@ PRECISION = 1e-12
 
 
 def minimise_interior(
-    K: FloatArray,
-    linear: FloatArray,
-    lower: FloatArray,
-    upper: FloatArray,
-    *,
-    total: float | None,
-    start: FloatArray,
-    deadline: float | None = None,
+    K: FloatArray, problem: DualProblem, start: FloatArray, deadline: float | None = None
 ) -> FloatArray:
-    """Minimise a convex quadratic function over a box by Mehrotra's predictor-corrector method.
-
-    ::
-
-        minimise    0.5 x'Kx + linear'x
-        subject to  lower <= x <= upper,  and  sum(x) = total  unless that is None
+    """Solve a `DualProblem` without epsilon by Mehrotra's predictor-corrector method.
 
     A Newton step costs a Cholesky factorisation, and their number hardly depends on how badly
     conditioned K is. Pair moves need more the worse the condition and the wider the box.
@@ -49,10 +36,8 @@ def minimise_interior(
     ----------
     K : ndarray of shape (n, n)
         Positive semidefinite.
-    linear, lower, upper : ndarray of shape (n,)
-        ``lower < upper``, both finite.
-    total : float or None
-        Sum to hold.
+    problem : DualProblem
+        Linear term, bounds with ``lower < upper``, both finite, and the sum to hold.
     start : ndarray of shape (n,)
         Where to begin; moved into the interior of the box.
     deadline : float, optional
@@ -64,7 +49,7 @@ def minimise_interior(
         Within the box, with a sum that is right up to rounding. Variables whose bound is active are
         set on it.
     """
-    iterate = _Iterate(K, linear, lower, upper, total, start)
+    iterate = _Iterate(K, problem, start)
     for _ in range(MAX_STEPS):
         if iterate.is_precise() or is_late(deadline) or not iterate.step():
             break
@@ -78,14 +63,12 @@ class _Iterate:
     distance to its bound is zero.
     """
 
-    def __init__(
-        self, K: FloatArray, linear: FloatArray, lower: FloatArray, upper: FloatArray,
-        total: float | None, start: FloatArray,
-    ) -> None:  # fmt: skip
-        self.K, self.linear, self.lower, self.upper, self.total = K, linear, lower, upper, total
-        room = 0.1 * (upper - lower)
-        self.x = np.clip(start, lower + room, upper - room)
-        price = max(1.0, float(np.abs(K @ self.x + linear).mean()))
+    def __init__(self, K: FloatArray, problem: DualProblem, start: FloatArray) -> None:
+        self.K, self.linear, self.total = K, problem.linear, problem.total
+        self.lower, self.upper = problem.lower, problem.upper
+        room = 0.1 * (self.upper - self.lower)
+        self.x = np.clip(start, self.lower + room, self.upper - room)
+        price = max(1.0, float(np.abs(K @ self.x + self.linear).mean()))
         self.low_price = np.full(len(start), price)
         self.high_price = np.full(len(start), price)
         self.level = 0.0
