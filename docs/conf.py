@@ -38,7 +38,7 @@ autodoc_typehints = "none"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 
-#: Pages of scikit-learn that docstrings refer to. The inventory is written here, so that a build needs no network.
+#: Pages of scikit-learn that docstrings refer to, so that a build needs no network.
 SKLEARN_NAMES = {
     "std:label": {
         name: f"modules/model_evaluation.html#{name.replace('_', '-')}"

@@ -26,6 +26,8 @@ def read_reference():
 
 @pytest.mark.parametrize("cls", [*ESTIMATOR_CLASSES, KernelKMeans], ids=lambda cls: cls.__name__)
 def test_link_leads_to_an_entry(cls):
-    page = re.search(rf'href="{re.escape(SITE)}/api/generated/(.+?)\.html"', estimator_html_repr(cls()))
+    page = re.search(
+        rf'href="{re.escape(SITE)}/api/generated/(.+?)\.html"', estimator_html_repr(cls())
+    )
     assert page is not None
     assert page[1] in read_reference()

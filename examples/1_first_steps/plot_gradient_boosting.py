@@ -2,13 +2,14 @@
 Beside gradient boosting: some won, some lost
 =============================================
 
-No method wins everywhere. This example compares ``KernelSVC`` with scikit-learn's gradient boosting on five tasks. The
-last two are made so that a kernel SVM loses.
+No method wins everywhere. This example compares ``KernelSVC`` with scikit-learn's gradient
+boosting on five tasks. The last two are made so that a kernel SVM loses.
 """
 
 # %%
-# Three sets ship with scikit-learn. The fourth hides four useful features among 60 that are noise: an rbf kernel
-# compares all of them, a tree picks. The fifth has a step in a single feature, on an axis.
+# Three sets ship with scikit-learn. The fourth hides four useful features among 60 that are
+# noise: an rbf kernel compares all of them, a tree picks. The fifth has a step in a single
+# feature, on an axis.
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -51,8 +52,9 @@ table["winner"] = table.idxmax(axis=1)
 print(table.round(3).to_string())
 
 # %%
-# Prefer gradient boosting for tables with many useless columns, with categories or with missing values. Prefer a kernel SVM
-# where rows that are close have the same label: images, spectra, signals.
+# Prefer gradient boosting for tables with many useless columns, with categories or with missing
+# values. Prefer a kernel SVM where rows that are close have the same label: images, spectra,
+# signals.
 axis = table[list(models)].plot.barh(figsize=(7, 3.6), color=["tab:blue", "0.6"])
 axis.set(xlabel="accuracy over three folds", xlim=(0.4, 1))
 axis.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False)

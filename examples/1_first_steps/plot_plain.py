@@ -2,8 +2,8 @@
 A first model
 =============
 
-``KernelSVC`` separates two interleaved half circles. The picture shows the decision function, its margin and the
-support vectors.
+``KernelSVC`` separates two interleaved half circles. The picture shows the decision function, its
+margin and the support vectors.
 """
 
 # %%
@@ -24,8 +24,8 @@ print(f"support vectors {len(model.support_)} of {len(X_train)} rows")
 print(f"stop reason     {model.stop_reason_}")
 
 # %%
-# The solid line is where the decision function is zero. The dashed lines are the margin. Every row on the wrong side of
-# its margin, or on it, is a support vector (circles).
+# The solid line is where the decision function is zero. The dashed lines are the margin. Every
+# row on the wrong side of its margin, or on it, is a support vector (circles).
 across, up = np.meshgrid(np.linspace(-1.8, 2.8, 200), np.linspace(-1.3, 1.8, 200))
 heights = model.decision_function(np.c_[across.ravel(), up.ravel()]).reshape(across.shape)
 

@@ -2,8 +2,8 @@
 Probabilities that can be trusted
 =================================
 
-A decision value is no probability. ``CalibratedClassifierCV`` turns it into one. A reliability diagram shows whether
-events that are predicted with 70 % happen in 70 % of the cases.
+A decision value is no probability. ``CalibratedClassifierCV`` turns it into one. A reliability
+diagram shows whether events that are predicted with 70 % happen in 70 % of the cases.
 """
 
 # %%
@@ -22,8 +22,8 @@ X, y = make_classification(6000, n_features=10, n_informative=6, flip_y=0.15, ra
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=0)
 
 # %%
-# The first row of the table squeezes decision values into 0 to 1 without any calibration. The second and third fit a
-# sigmoid or a monotone curve on held-out folds.
+# The first row of the table squeezes decision values into 0 to 1 without any calibration. The
+# second and third fit a sigmoid or a monotone curve on held-out folds.
 svc = KernelSVC(C=1, gamma=0.1)
 predicted = {"sigmoid of decision": expit(3 * svc.fit(X_train, y_train).decision_function(X_test))}
 for method in ("sigmoid", "isotonic"):

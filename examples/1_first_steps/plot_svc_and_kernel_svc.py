@@ -2,13 +2,13 @@
 SVC and KernelSVC: the same optimum
 ===================================
 
-Both classes solve the same problem to the same tolerance. This example fits both to digits, compares the objective that
-they reach, and measures the time of each fit.
+Both classes solve the same problem to the same tolerance. This example fits both to digits,
+compares the objective that they reach, and measures the time of each fit.
 """
 
 # %%
-# The 1,797 images of digits become 16,173 rows: each image is also shifted by a pixel in eight directions. The task is to
-# tell even digits from odd ones.
+# The 1,797 images of digits become 16,173 rows: each image is also shifted by a pixel in eight
+# directions. The task is to tell even digits from odd ones.
 import time
 
 import matplotlib.pyplot as plt
@@ -27,8 +27,8 @@ X, y = np.concatenate(shifted), np.tile(labels % 2, 9)
 print(X.shape)
 
 # %%
-# The first fit compiles the library, once on each machine. A small fit does this before the clock starts. The objective
-# is computed here from the coefficients of each model, not by the solvers.
+# The first fit compiles the library, once on each machine. A small fit does this before the clock
+# starts. The objective is computed here from the coefficients of each model, not by the solvers.
 KernelSVC(C=1, gamma=0.5).fit(X[:3000], y[:3000])
 
 
@@ -50,8 +50,8 @@ table = pd.DataFrame(
 print(table.to_string(float_format="{:,.3f}".format))
 
 # %%
-# The objectives agree, and a lower one is better. The times are those of the machine that built this page;
-# :doc:`/performance` has careful measurements on larger data.
+# The objectives agree, and a lower one is better. The times are those of the machine that built
+# this page; :doc:`/performance` has careful measurements on larger data.
 figure, axis = plt.subplots(figsize=(6, 2.2), layout="constrained")
 axis.barh(table.index, table["fit (s)"], color=["0.6", "tab:blue"])
 axis.set(xlabel="seconds to fit", title="16,173 rows, the same optimum")

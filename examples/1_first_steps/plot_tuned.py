@@ -2,12 +2,14 @@
 A tuned model
 =============
 
-``C`` and ``gamma`` decide how well a kernel SVM predicts. ``KernelSVCCV`` chooses both by cross-validation. This example
-draws the scores of all cells and compares the result with default parameters.
+``C`` and ``gamma`` decide how well a kernel SVM predicts. ``KernelSVCCV`` chooses both by
+cross-validation. This example draws the scores of all cells and compares the result with default
+parameters.
 """
 
 # %%
-# The task is to recognise handwritten digits. Integers for ``Cs`` and ``gammas`` make a grid from the data.
+# The task is to recognise handwritten digits. Integers for ``Cs`` and ``gammas`` make a grid from
+# the data.
 import matplotlib.pyplot as plt
 import pandas as pd
 from sklearn.datasets import load_digits
@@ -23,7 +25,8 @@ tuned = KernelSVCCV(Cs=5, gammas=5, cv=3, calibration="sigmoid").fit(X_train, y_
 print(f"C = {tuned.C_:.3g}, gamma = {tuned.gamma_:.3g}, held-out score {tuned.best_score_:.4f}")
 
 # %%
-# The tuned model beside the defaults. The defaults suit these data: the two models differ by a row or two of 899.
+# The tuned model beside the defaults. The defaults suit these data: the two models differ by a
+# row or two of 899.
 plain = KernelSVC().fit(X_train, y_train)
 print(
     pd.DataFrame(

@@ -2,8 +2,8 @@
 Rare classes: weights move the boundary
 =======================================
 
-If one class is rare, a model that never predicts it is often right. ``class_weight="balanced"`` makes an error on the rare
-class cost more.
+If one class is rare, a model that never predicts it is often right. ``class_weight="balanced"``
+makes an error on the rare class cost more.
 """
 
 # %%
@@ -11,7 +11,12 @@ class cost more.
 import matplotlib.pyplot as plt
 import pandas as pd
 from sklearn.datasets import make_classification
-from sklearn.metrics import PrecisionRecallDisplay, balanced_accuracy_score, precision_score, recall_score
+from sklearn.metrics import (
+    PrecisionRecallDisplay,
+    balanced_accuracy_score,
+    precision_score,
+    recall_score,
+)
 from sklearn.model_selection import train_test_split
 
 from widemargin import KernelSVC
@@ -37,10 +42,12 @@ for name, model in models.items():
 print(pd.DataFrame(rows).T.rename_axis("class_weight").round(3).to_string())
 
 # %%
-# Accuracy alone is misleading. Choose the weight by the cost of each kind of error, or choose a threshold on the
-# decision function along the curve.
+# Accuracy alone is misleading. Choose the weight by the cost of each kind of error, or choose a
+# threshold on the decision function along the curve.
 figure, axis = plt.subplots(figsize=(6, 4.2), layout="constrained")
 for name, model in models.items():
-    PrecisionRecallDisplay.from_estimator(model, X_test, y_test, ax=axis, name=f"class_weight={name}")
+    PrecisionRecallDisplay.from_estimator(
+        model, X_test, y_test, ax=axis, name=f"class_weight={name}"
+    )
 axis.set(title="Precision and recall of the rare class", xlabel="recall", ylabel="precision")
 plt.show()

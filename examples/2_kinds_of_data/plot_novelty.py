@@ -2,12 +2,13 @@
 Novelty detection: what is not normal
 =====================================
 
-``KernelOneClassSVM`` learns what normal rows look like, without labels. Here normal rows are benign tumours, and the model
-has never seen a malignant one.
+``KernelOneClassSVM`` learns what normal rows look like, without labels. Here normal rows are
+benign tumours, and the model has never seen a malignant one.
 """
 
 # %%
-# The model is fitted to 250 benign tumours. ``nu=0.05`` says that about one in twenty of them may count as unusual.
+# The model is fitted to 250 benign tumours. ``nu=0.05`` says that about one in twenty of them may
+# count as unusual.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_breast_cancer
@@ -35,8 +36,8 @@ area = roc_auc_score(is_new, -np.r_[scores["benign, unseen"], scores["malignant"
 print(f"area under the ROC curve of unseen rows {area:.3f}")
 
 # %%
-# Rows to the left of the boundary are outside. Move the boundary with a threshold on ``score_samples`` if another share of
-# false alarms is acceptable.
+# Rows to the left of the boundary are outside. Move the boundary with a threshold on
+# ``score_samples`` if another share of false alarms is acceptable.
 figure, axis = plt.subplots(figsize=(7, 3.6), layout="constrained")
 bins = np.linspace(0, max(scores["benign, training"]), 40)
 for name in ("benign, unseen", "malignant"):

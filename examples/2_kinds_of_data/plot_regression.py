@@ -2,13 +2,13 @@
 Regression, with error bars over folds
 ======================================
 
-``KernelSVR`` ignores errors smaller than ``epsilon``. A larger ``epsilon`` leaves fewer support vectors. This example
-shows what that costs in accuracy.
+``KernelSVR`` ignores errors smaller than ``epsilon``. A larger ``epsilon`` leaves fewer support
+vectors. This example shows what that costs in accuracy.
 """
 
 # %%
-# The task is to predict the progress of diabetes after a year from ten measurements. The score is R2 on ten folds, repeated
-# twice.
+# The task is to predict the progress of diabetes after a year from ten measurements. The score is
+# R2 on ten folds, repeated twice.
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -39,8 +39,8 @@ table = pd.DataFrame(rows, columns=["epsilon", "R2", "standard error", "support 
 print(table.round(3).to_string(index=False))
 
 # %%
-# The bars are one standard error of the mean over folds. Folds share training rows, so that the true error is a
-# little larger.
+# The bars are one standard error of the mean over folds. Folds share training rows, so that the
+# true error is a little larger.
 figure, axis = plt.subplots(figsize=(7, 3.8), layout="constrained")
 axis.errorbar(table["epsilon"], table["R2"], table["standard error"], marker="o", capsize=4)
 axis.set(xlabel="epsilon (standard deviations of the target)", ylabel="R2 on held-out folds")

@@ -2,13 +2,14 @@
 A kernel of your own: strings
 =============================
 
-``kernel`` may be a function. It receives some rows at a time and returns the kernel values between them. The rows need
-not be numbers: here they are DNA sequences, and the kernel counts common subsequences of four letters.
+``kernel`` may be a function. It receives some rows at a time and returns the kernel values
+between them. The rows need not be numbers: here they are DNA sequences, and the kernel counts
+common parts of a few letters.
 """
 
 # %%
-# The sequences are random. Half of them contain the motif ``TATAAA`` at a random place, with one random letter changed in
-# a third of the cases.
+# The sequences are random. Half of them contain the motif ``TATAAA`` at a random place, with one
+# random letter changed in a third of the cases.
 from itertools import product
 
 import matplotlib.pyplot as plt
@@ -36,7 +37,8 @@ X = [draw(bool(label)) for label in y]
 print(X[1])
 
 # %%
-# A good kernel is a dot product of counts: then it is positive semidefinite, and the fit has one optimum.
+# A good kernel is a dot product of counts: then it is positive semidefinite, and the fit has one
+# optimum.
 
 
 def count_parts(texts, size):

@@ -2,8 +2,9 @@
 Text: which library does a description belong to?
 =================================================
 
-Tf-idf weights of words are sparse. ``KernelSVC`` uses them as they are. The texts of this example are the docstrings of
-functions in NumPy, SciPy and scikit-learn, so that nothing has to be downloaded.
+Tf-idf weights of words are sparse. ``KernelSVC`` uses them as they are. The texts of this example
+are the docstrings of functions in NumPy, SciPy and scikit-learn, so that nothing has to be
+downloaded.
 """
 
 # %%

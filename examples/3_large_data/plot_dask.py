@@ -2,12 +2,13 @@
 Clusters on Dask
 ================
 
-``DCSVC`` solves its clusters through joblib. Inside ``joblib.parallel_config(backend="dask")`` they run on the workers of a
-Dask cluster. The model is the same as with threads.
+``DCSVC`` solves its clusters through joblib. Inside ``joblib.parallel_config(backend="dask")``
+they run on the workers of a Dask cluster. The model is the same as with threads.
 """
 
 # %%
-# Two workers of this machine stand for a cluster. On a real one, give ``Client`` the address of its scheduler.
+# Two workers of this machine stand for a cluster. On a real one, give ``Client`` the address of
+# its scheduler.
 import time
 
 import joblib

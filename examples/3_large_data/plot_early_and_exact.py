@@ -2,12 +2,13 @@
 An early model or the optimum?
 ==============================
 
-``DCSVC(stop_level=...)`` ends with a model of clusters. It takes less time to fit and to predict than the
-optimum, and is nearly as accurate.
+``DCSVC(stop_level=...)`` ends with a model of clusters. It takes less time to fit and to predict
+than the optimum, and is nearly as accurate.
 """
 
 # %%
-# The data are 30,000 rows from 40 overlapping groups in ten dimensions, with labels that vary within the groups.
+# The data are 30,000 rows from 40 overlapping groups in ten dimensions, with labels that vary
+# within the groups.
 import time
 
 import matplotlib.pyplot as plt
@@ -24,7 +25,9 @@ slopes = rng.normal(size=(40, 10))
 def draw(n):
     group = rng.integers(40, size=n)
     X = centres[group] + rng.normal(size=(n, 10))
-    margin = np.einsum("ij,ij->i", X - centres[group], slopes[group]) + rng.normal(scale=0.7, size=n)
+    margin = np.einsum("ij,ij->i", X - centres[group], slopes[group]) + rng.normal(
+        scale=0.7, size=n
+    )
     return X, (margin > 0).astype(int)
 
 
@@ -50,7 +53,8 @@ table = pd.DataFrame(rows).T
 print(table.round(3).to_string())
 
 # %%
-# The times are those of the machine that built this page. :doc:`/divide-and-conquer` has measurements on half a million rows.
+# The times are those of the machine that built this page. :doc:`/divide-and-conquer` has
+# measurements on half a million rows.
 figure, axes = plt.subplots(1, 3, figsize=(9, 2.6), layout="constrained", sharey=True)
 for axis, column in zip(axes, table.columns, strict=True):
     axis.barh(table.index, table[column], color=["tab:blue", "tab:blue", "0.6"])

@@ -2,8 +2,9 @@
 The levels of divide and conquer
 ================================
 
-``DCSVC`` divides the rows into clusters, solves each cluster, and goes on with fewer and larger clusters up to the whole
-problem. This example keeps the model of every level and shows what each one costs and reaches.
+``DCSVC`` divides the rows into clusters, solves each cluster, and goes on with fewer and larger
+clusters up to the whole problem. This example keeps the model of every level and shows what each
+one costs and reaches.
 """
 
 # %%
@@ -39,7 +40,7 @@ table = pd.DataFrame(
 print(table.round(4).to_string(index=False))
 
 # %%
-# A tenth of the labels is wrong, so that 90 % is the best possible accuracy. Each level minimises an objective of its
-# own, with the kernel taken as zero between clusters.
+# A tenth of the labels is wrong, so that 90 % is the best possible accuracy. Each level minimises
+# an objective of its own, with the kernel taken as zero between clusters.
 plot_levels(model, X_test, y_test)
 plt.show()

@@ -2,12 +2,13 @@
 The explanation of one decision
 ===============================
 
-``explain`` says what each feature adds to the decision of a row. The parts and the intercept add up to the decision
-value: nothing is estimated.
+``explain`` says what each feature adds to the decision of a row. The parts and the intercept add
+up to the decision value: nothing is estimated.
 """
 
 # %%
-# The model is that of the previous example. The row is the test row about which the model is least certain.
+# The model is that of the previous example. The row is the test row about which the model is
+# least certain.
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -27,7 +28,8 @@ patient = X_test.iloc[[row]]
 print(f"decision {decisions[row]:+.3f}: {model.predict(patient)[0]}; in truth {y_test[row]}")
 
 # %%
-# The parts of an average row are the baseline, so that a bar says how this row differs from the average.
+# The parts of an average row are the baseline, so that a bar says how this row differs from the
+# average.
 parts = model.explain(patient)[0] - model.explain(X_train).mean(axis=0)
 table = pd.DataFrame({"value": patient.iloc[0], "adds": parts}).sort_values("adds", key=abs)
 print(table.tail(8)[::-1].round(3).to_string())

@@ -2,12 +2,13 @@
 Kernels for histograms
 ======================
 
-Histograms are compared better by chi-square or intersection kernels than by a linear one. ``AdditiveSVC`` trains with them
-at about the cost of a linear SVM.
+Histograms are compared better by chi-square or intersection kernels than by a linear one.
+``AdditiveSVC`` trains with them at about the cost of a linear SVM.
 """
 
 # %%
-# Every image of a digit becomes a histogram: the directions of its edges, in a grid of four by four cells.
+# Every image of a digit becomes a histogram: the directions of its edges, in a grid of four by
+# four cells.
 import time
 
 import matplotlib.pyplot as plt

@@ -2,13 +2,13 @@
 The curves of a medical model
 =============================
 
-The decision of an ``AdditiveSVC`` is a sum of curves, one for each feature. This example draws the curves of a
-classifier of tumours: what each measurement adds to the score for malignant.
+The decision of an ``AdditiveSVC`` is a sum of curves, one for each feature. This example draws
+the curves of a classifier of tumours: what each measurement adds to the score for malignant.
 """
 
 # %%
-# The data are thirty measurements of cell nuclei, in a DataFrame. ``scaling="max"`` brings features in different units to
-# the same scale.
+# The data are thirty measurements of cell nuclei, in a DataFrame. ``scaling="max"`` brings
+# features in different units to the same scale.
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import cross_val_score, train_test_split
@@ -25,11 +25,11 @@ print(f"five folds    {cross_val_score(AdditiveSVC(scaling='max'), X, y).mean():
 print(f"test accuracy {model.score(X_test, y_test):.3f}")
 
 # %%
-# The panels show the six features with the largest effect. The histogram under a curve shows where the data are. The curve
-# is faint where there are few.
+# The panels show the six features with the largest effect. The histogram under a curve shows
+# where the data are. The curve is faint where there are few.
 plot_shapes(model, X_train)
 plt.show()
 
 # %%
-# A curve shows what the model does, not what causes a disease: features that measure nearly the same share their
-# effect.
+# A curve shows what the model does, not what causes a disease: features that measure nearly the
+# same share their effect.

@@ -2,13 +2,14 @@
 Activity recognition from an accelerometer
 ==========================================
 
-A wearable device tells sitting, walking, running and climbing stairs from windows of its accelerometer. The model has to be
-small. PSVM was made for such devices.
+A wearable device tells sitting, walking, running and climbing stairs from windows of its
+accelerometer. The model has to be small. PSVM was made for such devices.
 """
 
 # %%
-# The stream is **synthetic**: three axes at 50 Hz, made of gravity, steps of a frequency that depends on the activity
-# and the person, and noise. Each of twelve persons does each activity for a minute.
+# The stream is **synthetic**: three axes at 50 Hz, made of gravity, steps of a frequency that
+# depends on the activity and the person, and noise. Each of twelve persons does each activity for
+# a minute.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.metrics import ConfusionMatrixDisplay

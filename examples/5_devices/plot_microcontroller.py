@@ -2,12 +2,13 @@
 From a DataFrame to a microcontroller
 =====================================
 
-``ProjectedSVC`` has as many vectors as a device has room for. ``to_c`` writes the model, with its scaler, as C that
-allocates no memory.
+``ProjectedSVC`` has as many vectors as a device has room for. ``to_c`` writes the model, with its
+scaler, as C that allocates no memory.
 """
 
 # %%
-# One fit gives the models of all sizes up to 30 vectors. The picture shows from which size on more vectors do not pay.
+# One fit gives the models of all sizes up to 30 vectors. The picture shows from which size on
+# more vectors do not pay.
 import tempfile
 from pathlib import Path
 
@@ -30,7 +31,8 @@ plot_basis_path(path, X_test, y_test)
 plt.show()
 
 # %%
-# The exact model has more vectors. With ``move=True`` the vectors are optimised and need not be training rows.
+# The exact model has more vectors. With ``move=True`` the vectors are optimised and need not be
+# training rows.
 for name, model in {
     "KernelSVC": KernelSVC(),
     "30 rows": ProjectedSVC(n_basis=30),
@@ -41,7 +43,8 @@ for name, model in {
     print(f"{name:16} {len(vectors):3} vectors, accuracy {fitted.score(X_test, y_test):.3f}")
 
 # %%
-# The smallest model becomes C with 16-bit numbers. ``to_c`` prints what it takes and how exact it is.
+# The smallest model becomes C with 16-bit numbers. ``to_c`` prints what it takes and how exact it
+# is.
 folder = tempfile.TemporaryDirectory()
 files = to_c(fitted, Path(folder.name) / "tumour.c", dtype="int16")
 

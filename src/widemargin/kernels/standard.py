@@ -68,7 +68,8 @@ class Poly(SummedKernel):
     --------
     >>> import numpy as np
     >>> from widemargin.kernels import Poly
-    >>> Poly(gamma=1.0, degree=2, coef0=1.0).exact(np.array([[1.0, 3.0]]), np.array([[2.0, 1.0]])).round(4)
+    >>> kernel = Poly(gamma=1.0, degree=2, coef0=1.0)
+    >>> kernel.exact(np.array([[1.0, 3.0]]), np.array([[2.0, 1.0]])).round(4)
     array([[36.]])
     """
 
