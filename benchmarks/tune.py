@@ -24,7 +24,7 @@ RESULTS = Path("benchmarks", "results", "tune.jsonl")
 #: Folds, threads, and the cells of the grid along each axis that `SVC` is measured in.
 FOLDS, THREADS, MEASURED = 5, 2, (1, 4, 8)
 #: Set -> rows of the search.
-SETS = {"covtype-20k": 5000, "mnist-20k": 2000, "a9a": 5000, "ijcnn1": 5000}
+SETS = {"covtype-20k": 5000, "mnist-20k": 2000}
 
 
 def search_all() -> Iterator[Row]:

@@ -26,8 +26,7 @@ def read_reference():
 
 @pytest.mark.parametrize("cls", [*ESTIMATOR_CLASSES, KernelKMeans], ids=lambda cls: cls.__name__)
 def test_link_leads_to_an_entry(cls):
-    page = re.search(
-        rf'href="{re.escape(SITE)}/api/generated/(.+?)\.html"', estimator_html_repr(cls())
-    )
+    shown = estimator_html_repr(cls())
+    page = re.search(rf'href="{re.escape(SITE)}/api/generated/(.+?)\.html"', shown)
     assert page is not None
     assert page[1] in read_reference()

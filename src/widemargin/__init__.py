@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "AdditiveSVC": "widemargin.additive.additive_svc",
     "DCSVC": "widemargin.divide.dc_svc",
+    "DCSVR": "widemargin.divide.dc_svr",
     "IntersectionSVC": "widemargin.additive.intersection_svc",
     "KernelOneClassSVM": "widemargin.exact.kernel_one_class",
     "KernelSVC": "widemargin.exact.kernel_svc",
@@ -27,6 +28,7 @@ _MODULES = ("baselines", "callbacks", "datasets", "divide", "export", "kernels",
 
 __all__ = [
     "DCSVC",
+    "DCSVR",
     "LRSVC",
     "AdditiveSVC",
     "IntersectionSVC",
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from widemargin.additive.lr_svc import LRSVC
     from widemargin.additive.power_mean_svc import PowerMeanSVC
     from widemargin.divide.dc_svc import DCSVC
+    from widemargin.divide.dc_svr import DCSVR
     from widemargin.exact.kernel_one_class import KernelOneClassSVM
     from widemargin.exact.kernel_svc import KernelSVC
     from widemargin.exact.kernel_svc_cv import KernelSVCCV

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from sklearn.datasets import dump_svmlight_file
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
 import widemargin
-from widemargin import KernelSVCCV
+from widemargin import KernelSVC, KernelSVCCV
 from widemargin.cli.command import main
 from widemargin.cli.tune import parse_seconds, parse_values
 
@@ -59,3 +60,34 @@ def test_values():
     assert parse_values("0.1,1") == [0.1, 1.0]
     with pytest.raises(argparse.ArgumentTypeError, match="neither"):
         parse_values("few")
+
+
+@pytest.mark.parametrize("scale", ["standard", "minmax", "max"])
+def test_the_model_file_contains_the_scaler(scale, iris, tmp_path, capsys):
+    X, y = 100.0 * iris[0] + 7.0, iris[1]
+    file, out, labels = tmp_path / "iris.csv", tmp_path / "model.wm", tmp_path / "labels.txt"
+    np.savetxt(file, np.column_stack([X, y]), delimiter=",", fmt=["%.17g"] * 4 + ["%d"])
+    options = ["--Cs", "1,10", "--gammas", "0.1,0.5", "--cv", "3", "-q", "--scale", scale]
+    assert main(["tune", str(file), "-o", str(out), *options]) == 0
+    scaler = {"standard": StandardScaler, "minmax": MinMaxScaler, "max": MaxAbsScaler}[scale]()
+    direct = KernelSVCCV(Cs=[1.0, 10.0], gammas=[0.1, 0.5], cv=3).fit(scaler.fit_transform(X), y)
+    loaded = widemargin.load(out)
+    assert_array_equal(loaded.predict(X), direct.predict(scaler.transform(X)))
+    assert main(["predict", str(out), str(file), "-o", str(labels)]) == 0
+    assert_array_equal(np.loadtxt(labels), loaded.predict(X))
+    assert main(["info", str(out)]) == 0
+    assert f"scaled by {type(scaler).__name__}" in capsys.readouterr().out
+
+
+def test_train_scales_too(iris, tmp_path, capsys):
+    X, y = 100.0 * iris[0], iris[1]
+    file, out = tmp_path / "iris.svm", tmp_path / "model.wm"
+    dump_svmlight_file(X, y, str(file), zero_based=False)
+    assert main(["train", str(file), "-o", str(out), "--C", "3", "-q", "--scale", "max"]) == 0
+    expected = KernelSVC(C=3.0).fit(MaxAbsScaler().fit_transform(X), y)
+    assert_array_equal(
+        widemargin.load(out).predict(X), expected.predict(MaxAbsScaler().fit_transform(X))
+    )
+    options = ["-o", str(out), "--libsvm", "--scale", "max"]
+    assert main(["train", str(file), *options]) == 2
+    assert "holds no scaler" in capsys.readouterr().err

@@ -53,9 +53,10 @@ MODELS = {
 ESTIMATORS = {
     "exact": [
         "classifier_base", "kernel_machine", "kernel_one_class", "kernel_svc", "kernel_svc_cv",
-        "kernel_svr", "kernel_svr_cv", "search_base", "search_scoring", "svc_compatibility",
+        "kernel_svr", "kernel_svr_cv", "regressor_base", "search_base", "search_scoring",
+        "svc_compatibility",
     ],
-    "divide": ["clusterer", "dc_svc", "level_parts"],
+    "divide": ["clusterer", "dc_svc", "dc_svr", "level_parts", "levels_mixin"],
     "additive": [
         "additive_svc", "classifier_base", "intersection_svc", "lr_svc", "mixins",
         "power_mean_svc", "tables_mixin",

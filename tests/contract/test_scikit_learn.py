@@ -5,6 +5,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from widemargin import (
     DCSVC,
+    DCSVR,
     LRSVC,
     AdditiveSVC,
     IntersectionSVC,
@@ -29,6 +30,8 @@ ESTIMATORS = [
     KernelSVCCV(Cs=[1.0], gammas=[0.1], cv=3, multi_class="ovr", calibration="temperature"),
     KernelSVRCV(Cs=[1.0, 10.0], gammas=2, epsilons=1, cv=3),
     DCSVC(),
+    DCSVR(),
+    DCSVR(n_levels=1, n_clusters=2, stop_level=1),
     KernelKMeans(),
     KernelKMeans(kernel="linear", n_clusters=2),
     AdditiveSVC(),

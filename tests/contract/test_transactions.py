@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 import widemargin
 from widemargin import (
     DCSVC,
+    DCSVR,
     LRSVC,
     AdditiveSVC,
     IntersectionSVC,
@@ -26,6 +27,7 @@ ESTIMATORS = [
     KernelSVC(),
     KernelSVC(kernel="linear", warm_start=True),
     DCSVC(n_levels=1, stop_level=1, n_clusters=2),
+    DCSVR(n_levels=1, stop_level=1, n_clusters=2),
     DCSVC(keep_levels=True),
     AdditiveSVC(),
     AdditiveSVC(kernel="intersection", solver="sgd"),

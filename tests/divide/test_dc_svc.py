@@ -24,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 import widemargin
 from tests.reference import kernels as formulas
 from widemargin import DCSVC, KernelSVC, deadline
-from widemargin.divide import dc_svc
+from widemargin.divide import dc_svc, levels_mixin
 from widemargin.divide import executors as clusters
 from widemargin.divide import kernel_kmeans as partition
 from widemargin.divide import levels as divide
@@ -201,17 +201,17 @@ def test_support_vectors_are_collected_once_for_each_level(moons, keep_levels, m
 
 
 def test_the_end_of_a_fit_has_the_time_that_the_levels_left(moons, monkeypatch):
-    polish, given = DCSVC._polish, []
+    polish, given = levels_mixin.polish, []
 
-    def note(self, kernel, X, points, dual, found, budget):
+    def note(kernel, X, points, dual, found, budget):
         given.append(deadline.time_left(budget.deadline))
-        return polish(self, kernel, X, points, dual, found, budget)
+        return polish(kernel, X, points, dual, found, budget)
 
     def skip_ten_minutes(state):
         if state.level == 0:
             monkeypatch.setattr(deadline, "perf_counter", lambda: time.perf_counter() + 600.0)
 
-    monkeypatch.setattr(DCSVC, "_polish", note)
+    monkeypatch.setattr(levels_mixin, "polish", note)
     DCSVC(**{**EARLY, "stop_level": 0}, max_time=1000.0, callback=skip_ten_minutes).fit(*moons)
     assert len(given) == 1
     assert 0.0 < given[0] <= 400.0

@@ -33,7 +33,7 @@ from widemargin.memory import Buffers
 
 PLAN = Plan(
     n_clusters=3, n_levels=2, stop_level=0, sample_size=80, adaptive=True, refine=True,
-    fit_intercept=False, n_jobs=1, seed=0,
+    n_jobs=1, seed=0,
 )  # fmt: skip
 KERNELS = {"rbf": RBF(1.0), "poly": Poly(0.5, 3, 1.0)}
 FORMULAS = {
@@ -56,7 +56,7 @@ def levels_of(
     budget = Budget(tol=tol, deadline=deadline.start_deadline(max_time))
     return list(
         solve_levels(
-            kernel, kernel.prepare(X), [dual], replace(plan, fit_intercept=intercept),
+            kernel, kernel.prepare(X), [dual], plan,
             budget=budget, callback=callback,
         )
     )  # fmt: skip

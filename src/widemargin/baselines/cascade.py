@@ -11,6 +11,7 @@ from widemargin.baselines.cascade_layers import Cascade, CascadeFit, add_layers
 from widemargin.budget import Budget
 from widemargin.exact.classifier_base import ExactKernelClassifier, one_or_all
 from widemargin.exact.solution import Solution
+from widemargin.exact.solve import polish
 from widemargin.kernels import Kernel
 from widemargin.parallel import open_workers
 from widemargin.parameters import check_choices
@@ -169,9 +170,7 @@ duality_gap_, n_iter_, kernel_, n_features_in_, feature_names_in_
         self.layers_ = add_layers(cascades)
         self.n_rounds_ = one_or_all([cascade.n_rounds for cascade in cascades])
         return [
-            self._polish(
-                kernel, problem.X, points, cascade.dual, cascade.solution, Budget(self.tol)
-            )
+            polish(kernel, problem.X, points, cascade.dual, cascade.solution, Budget(self.tol))
             if len(cascade.parts) == 1
             else cascade.solution
             for cascade in cascades

@@ -12,7 +12,7 @@ import numpy as np
 from widemargin.cli.model_summary import format_model
 from widemargin.cli.options import LABEL_KINDS, make_parser
 from widemargin.cli.quality import check_labels, describe_quality, format_answer
-from widemargin.cli.tune import run_tune
+from widemargin.cli.tune import fit_scaled, run_tune, save_scaled
 from widemargin.files.atomic_output import check_output, replace_file
 from widemargin.files.csv_text import DELIMITERS
 from widemargin.files.data_files import Table, read_table
@@ -59,6 +59,8 @@ def _run_train(args: argparse.Namespace) -> None:
     from widemargin.parameters import check_choices
 
     check_output(args.output)
+    if args.libsvm and args.scale:
+        raise ValueError("--libsvm: LIBSVM's format holds no scaler; scale the data file instead")
     given = take_parameters(args, args.estimator)
     model = getattr(widemargin, args.estimator)(**given, verbose=0 if args.quiet else 1)
     check_choices(model)
@@ -68,11 +70,12 @@ def _run_train(args: argparse.Namespace) -> None:
         raise ValueError(f"{args.file}: the file has no labels to learn from")
     if args.libsvm:
         _check_libsvm(model, table)
-    model.fit(_name_columns(table.X, table.feature_names), table.y)
+    X = _name_columns(table.X, table.feature_names)
+    scaler = fit_scaled(model, args.scale, X, table.y)
     if args.libsvm:
         model.to_libsvm(args.output)
     else:
-        widemargin.save(model, args.output)
+        save_scaled(scaler, model, args.output)
     if not args.quiet:
         print(format_model(model))
         print(f"written to {args.output}")
@@ -131,7 +134,13 @@ def _run_predict(args: argparse.Namespace) -> None:
 
 
 def _run_info(args: argparse.Namespace) -> None:
-    print(format_model(_load_model(args.model)))
+    from sklearn.pipeline import Pipeline
+
+    model = _load_model(args.model)
+    if isinstance(model, Pipeline):
+        print(f"scaled by {', '.join(type(step).__name__ for _, step in model.steps[:-1])}")
+        model = model[-1]
+    print(format_model(model))
 
 
 def _run_export(args: argparse.Namespace) -> None:

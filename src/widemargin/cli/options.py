@@ -48,6 +48,14 @@ def _add_demo(commands: Any) -> None:
     demo.set_defaults(command="demo")
 
 
+def add_scale_option(command: Any) -> None:
+    """Add the option for scaled features."""
+    command.add_argument(
+        "--scale", choices=("standard", "minmax", "max"), default=None,
+        help="scale the features first; the model file contains the scaler",
+    )  # fmt: skip
+
+
 def _add_train(commands: Any, *, with_parameters: bool) -> None:
     train = commands.add_parser(
         "train", help="fit an estimator to a file", description=
@@ -63,6 +71,7 @@ def _add_train(commands: Any, *, with_parameters: bool) -> None:
         "--libsvm", action="store_true", help="write LIBSVM's text format instead of our own"
     )
     train.add_argument("--quiet", "-q", action="store_true", help="no progress, no summary")
+    add_scale_option(train)
     if with_parameters:
         from widemargin.cli.train_options import ESTIMATORS, add_parameters
 
@@ -84,6 +93,7 @@ def _add_tune(commands: Any) -> None:
     tune.add_argument("--label", help="CSV column with the labels: name or number; default: last")
     _add_file_options(tune)
     tune.add_argument("--quiet", "-q", action="store_true", help="no progress, no summary")
+    add_scale_option(tune)
     add_tune_options(tune.add_argument_group("search"))
     tune.set_defaults(command="tune")
 

@@ -47,6 +47,34 @@ def add_tune_options(tune: Any) -> None:
     tune.add_argument("--n-jobs", type=int, default=None)
 
 
+def fit_scaled(model: Any, scale: str | None, X: Any, y: Any) -> Any:
+    """Fit an estimator to data that are scaled first; returns the scaler, None if there is none.
+
+    Sparse data are not centred, so that they stay sparse.
+    """
+    from scipy.sparse import issparse
+    from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
+
+    if scale is None:
+        model.fit(X, y)
+        return None
+    if scale == "standard":
+        scaler = StandardScaler(with_mean=not issparse(X))
+    else:
+        scaler = MinMaxScaler() if scale == "minmax" else MaxAbsScaler()
+    model.fit(scaler.fit_transform(X), y)
+    return scaler
+
+
+def save_scaled(scaler: Any, model: Any, path: Path) -> None:
+    """Write a model file that contains the scaler, if there is one."""
+    from sklearn.pipeline import make_pipeline
+
+    import widemargin
+
+    widemargin.save(model if scaler is None else make_pipeline(scaler, model), path)
+
+
 def run_tune(
     args: argparse.Namespace, read: Callable[..., Table], name_columns: Callable[..., Any]
 ) -> None:
@@ -67,8 +95,8 @@ def run_tune(
     table = read(args, "classes")
     if table.y is None:
         raise ValueError(f"{args.file}: the file has no labels to learn from")
-    model.fit(name_columns(table.X, table.feature_names), table.y)
-    widemargin.save(model.best_estimator_, args.output)
+    scaler = fit_scaled(model, args.scale, name_columns(table.X, table.feature_names), table.y)
+    save_scaled(scaler, model.best_estimator_, args.output)
     if not args.quiet:
         chosen = ", ".join(f"{name} = {value:.6g}" for name, value in model.best_params_.items())
         print(f"chosen by {model.n_splits_} folds: {chosen}; score {model.best_score_:.6g}")

@@ -1,21 +1,16 @@
 """The DC-SVM classifier for scikit-learn."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
-from widemargin.budget import Budget, StopReason, worst_reason
+from widemargin.budget import Budget
 from widemargin.callbacks import LevelProgress
-from widemargin.divide.background import count_rows
-from widemargin.divide.cluster_models import make_model
 from widemargin.divide.level_parts import add_committee, describe_level
-from widemargin.divide.levels import solve_levels
-from widemargin.divide.probe import is_easy, may_skip_levels
-from widemargin.divide.records import MIN_POINTS, Level, Plan, count_levels
+from widemargin.divide.levels_mixin import LevelsMixin
+from widemargin.divide.records import Level
 from widemargin.exact.classifier_base import (
     ExactKernelClassifier,
     collect_support,
@@ -23,11 +18,10 @@ from widemargin.exact.classifier_base import (
 from widemargin.kernels import Kernel
 from widemargin.parameters import Choices
 from widemargin.problem import Problem, Subproblem
-from widemargin.progress import show_levels
-from widemargin.validation import check_integer, check_number, draw_seed
+from widemargin.validation import check_integer, draw_seed
 
 
-class DCSVC(ExactKernelClassifier):
+class DCSVC(LevelsMixin, ExactKernelClassifier):
     """Divide-and-conquer kernel support vector classifier (DC-SVM).
 
     Kernel k-means divides the data into clusters, and an SVM is trained on each. The next level has
@@ -239,38 +233,11 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         """
         yield from (self._labels(decisions) for decisions in self._staged_decisions(X))
 
-    def _staged_decisions(self, X: Any) -> Iterator[NDArray[np.float64]]:
-        check_is_fitted(self)
-        if self._stages is None and self.keep_levels:
-            raise ValueError(
-                "this model was loaded from a file, and model files hold the last level only; fit "
-                "again, or pickle the fitted model instead"
-            )
-        if self._stages is None:
-            raise ValueError(
-                "keep_levels: only the last level was kept; fit with keep_levels=True to predict with "
-                "all levels"
-            )
-        X = self._check_queries(X)
-        yield from (self._ask(model, X) for model in self._stages)
-
     def _check_params(self) -> None:
         super()._check_params()
-        check_integer("n_clusters", self.n_clusters, low=1)
-        check_integer("n_levels", self.n_levels, low=1)
-        check_integer("stop_level", self.stop_level, low=0)
-        check_integer("sample_size", self.sample_size, low=1)
+        self._check_levels()
         if self.background != "auto":
             check_integer("background", self.background, low=0)
-        check_number("overlap", self.overlap)
-        if self.overlap < 0:
-            raise ValueError(f"overlap: must not be negative, got {self.overlap!r}")
-        check_integer("n_nearest", self.n_nearest, low=1)
-        if self.stop_level > self.n_levels:
-            raise ValueError(
-                f"stop_level: {self.stop_level} is below the lowest level, n_levels="
-                f"{self.n_levels}; set stop_level to at most {self.n_levels}"
-            )
 
     def _solve(
         self,
@@ -279,77 +246,9 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         subproblems: list[Subproblem],
         deadline: float | None,
     ) -> list[Level]:
-        """Solve the levels; the solutions of the last one count the iterations of all levels."""
         points, duals, cache_bytes = self._prepare(problem, kernel, subproblems)
-        plan = self._plan(len(points), is_warm=any(dual.start is not None for dual in duals))
-        if (
-            self.skip_levels
-            and not self.keep_levels
-            and may_skip_levels(plan, len(points))
-            and is_easy(kernel, points, duals, plan, deadline)
-        ):
-            plan = replace(plan, n_levels=0, stop_level=0, background=0)
         budget = Budget(self.tol, self.max_iter, deadline, cache_bytes)
-        with show_levels(self.verbose) as show:
-            levels = list(
-                solve_levels(
-                    kernel, points, duals, plan, budget=budget, callback=self._listener(show)
-                )
-            )
-        last = levels[-1]
-        solutions, intercepts = last.solutions, last.intercepts
-        before = [] if last.background is None else last.background.solutions
-        stop_reason = worst_reason(found.stop_reason for found in [*before, *solutions])
-        if last.record.level > self.stop_level:
-            stop_reason = StopReason.MAX_TIME
-        if last.partition is None:
-            solutions = [
-                self._polish(kernel, problem.X, points, dual, found, budget)
-                for dual, found in zip(duals, solutions, strict=True)
-            ]
-            intercepts = np.array([[found.intercept for found in solutions]])
-        solved = [level.solutions for level in levels] + ([before] if before else [])
-        n_iter = np.sum([[found.n_iter for found in each] for each in solved], axis=0)
-        solutions = [
-            replace(found, n_iter=int(n), stop_reason=stop_reason)
-            for found, n in zip(solutions, n_iter, strict=True)
-        ]
-        return [*levels[:-1], replace(last, solutions=solutions, intercepts=intercepts)]
-
-    def _plan(self, n: int, is_warm: bool) -> Plan:
-        whole_at_once = is_warm and self.stop_level == 0
-        # There cannot be more clusters than points.
-        min_points = MIN_POINTS if self.skip_levels else 1
-        counted = count_levels(n, self.n_clusters, self.n_levels, min_points)
-        n_levels = 0 if whole_at_once else max(counted, self.stop_level)
-        is_early = self.stop_level > 0 and self.combine == "early"
-        return Plan(
-            n_clusters=self.n_clusters,
-            n_levels=n_levels,
-            stop_level=self.stop_level,
-            sample_size=self.sample_size,
-            adaptive=self.adaptive,
-            refine=self.refine,
-            fit_intercept=self.fit_intercept,
-            n_jobs=self.n_jobs,
-            seed=draw_seed(self.random_state),
-            is_plain=self.partition == "kmeans",
-            background=count_rows(self.background, n) if is_early else 0,
-            overlap=float(self.overlap) if is_early else 0.0,
-        )
-
-    def _listener(
-        self, show: Callable[[LevelProgress], object] | None
-    ) -> Callable[[LevelProgress], object] | None:
-        if show is None:
-            return self.callback
-
-        def listen(state: LevelProgress) -> None:
-            show(state)
-            if self.callback is not None:
-                self.callback(state)
-
-        return listen
+        return self._solve_levels(kernel, problem.X, points, duals, budget)
 
     def _keep(
         self,
@@ -369,30 +268,4 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         if self.combine == "bcm":
             seed = draw_seed(self.random_state)
             parts = [add_committee(problem, subproblems, p, self.n_jobs, seed) for p in parts]
-        self.levels_ = [level.record for level in levels]
-        self.level_ = self.levels_[-1].level
-        self._parts = parts[-1]
-        self.support_clusters_ = self._parts.clusters[: len(self.support_)]
-        self.cluster_intercepts_ = self._parts.intercept
-        self._stages = (
-            [make_model(part, self.combine, self.n_nearest) for part in parts]
-            if self.keep_levels
-            else None
-        )
-
-    def _advise_late(self) -> str:
-        kept = self.levels_[-1]
-        goal = "the optimum" if self.stop_level == 0 else f"level {self.stop_level}"
-        which = f"level {kept.level} of {kept.n_clusters:,} clusters"
-        if kept.level == 0:
-            return f"allow more time for {goal}"
-        if kept.is_complete:
-            return f"the model is that of {which}; allow more time for {goal}"
-        return (
-            f"the model is that of {which}, which is the lowest and not finished; allow more time, "
-            "or raise n_clusters or n_levels for smaller clusters"
-        )
-
-    def restore_model(self) -> None:
-        """Make the model that predicts from the fitted attributes."""
-        self._model = make_model(self._parts, self.combine, self.n_nearest)
+        self._keep_levels(levels, parts)

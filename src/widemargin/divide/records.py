@@ -34,8 +34,6 @@ class Plan:
         Whether to sample them from the support vectors of the level before (line 6).
     refine : bool
         Whether to solve for the support vectors of level 1 before the whole problem (line 14).
-    fit_intercept : bool
-        Whether decision functions have an intercept. The paper's have none.
     n_jobs : int or None
         Clusters solved at a time; see `count_local_threads`.
     seed : int
@@ -55,7 +53,6 @@ class Plan:
     sample_size: int
     adaptive: bool
     refine: bool
-    fit_intercept: bool
     n_jobs: int | None
     seed: int
     is_plain: bool = False

@@ -3,7 +3,7 @@
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,16 +12,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin.budget import Budget, worst_reason
+from widemargin.budget import worst_reason
 from widemargin.deadline import start_deadline
 from widemargin.doc_link import DocLinkMixin
-from widemargin.exact.active_set import solve_small
 from widemargin.exact.definiteness import warn_if_indefinite
 from widemargin.exact.dual_problem import DualProblem, classification_dual
 from widemargin.exact.expansion import Expansion, class_numbers, class_scores
-from widemargin.exact.float64_finish import ExactMatrix, finish_exactly
 from widemargin.exact.solution import Solution
-from widemargin.exact.solve import exact_matrix
 from widemargin.exact.svc_compatibility import find_bound
 from widemargin.kernels import (
     Index,
@@ -29,12 +26,10 @@ from widemargin.kernels import (
     Points,
     Precomputed,
     is_precomputed,
-    is_small,
     needs_nonnegative,
     wrap_items,
 )
 from widemargin.memory import parse_bytes
-from widemargin.parallel import single_blas
 from widemargin.parameters import Choices, check_choices
 from widemargin.problem import (
     Problem,
@@ -212,23 +207,6 @@ class ExactKernelClassifier(DocLinkMixin, ClassifierMixin, BaseEstimator):
             for sub, start in zip(subproblems, starts, strict=True)
         ]  # fmt: skip
         return points, duals, cache_bytes
-
-    def _polish(
-        self, kernel: Kernel, X: Any, points: Points, dual: DualProblem, found: Solution,
-        budget: Budget,
-    ) -> Solution:  # fmt: skip
-        """Finish a problem with float64 kernel values where float32 may not be enough."""
-        if not is_small(len(dual), X.shape[1]):
-            scale = float(np.abs(kernel.diag(points)).max())
-            K = ExactMatrix(kernel, X, dual.index)
-            return finish_exactly(K, scale, dual, found, budget)
-        if found.stop_reason.is_limit:
-            return found
-        with single_blas:
-            polished = solve_small(
-                exact_matrix(kernel, X, dual.index), replace(dual, start=found.coef), budget
-            )
-        return replace(polished, n_iter=found.n_iter + polished.n_iter)
 
     def _warm_starts(
         self, problem: Problem, n_problems: int

@@ -21,9 +21,8 @@ from widemargin.exact.classifier_base import (
 from widemargin.exact.definiteness import warn_if_indefinite
 from widemargin.exact.dual_problem import DualProblem, FloatArray
 from widemargin.exact.expansion import Expansion
-from widemargin.exact.solution import Solution
 from widemargin.exact.solve import solve_exactly
-from widemargin.exact.svc_compatibility import FittedLikeSVC, check_ignored_params
+from widemargin.exact.svc_compatibility import FittedLikeSVCMixin, check_ignored_params
 from widemargin.files.libsvm_models import read_libsvm_attributes, to_libsvm_function
 from widemargin.files.libsvm_text import write_libsvm_model
 from widemargin.kernels import (
@@ -54,7 +53,7 @@ from widemargin.validation import (
 VARIABLE_BYTES = 100
 
 
-class KernelMachine(FittedLikeSVC, DocLinkMixin, BaseEstimator):
+class KernelMachine(FittedLikeSVCMixin, DocLinkMixin, BaseEstimator):
     """Base of `KernelSVR` and `KernelOneClassSVM`; their dual problems differ in numbers only."""
 
     kernel: str | Kernel | Callable[[Any, Any], Any]
@@ -119,14 +118,25 @@ class KernelMachine(FittedLikeSVC, DocLinkMixin, BaseEstimator):
         with open_workers(self.n_jobs) as workers:
             score = _scorer(kernel, points, workers)
             duals = self._make_duals(problem, score, diagonal, targets)
-            with show_problems(len(duals), self.verbose) as show:
-                solutions = solve_exactly(
-                    kernel, problem.X, points, duals, workers,
-                    budget=Budget(self.tol, self.max_iter, deadline, cache_bytes),
-                    seed=draw_seed(self.random_state), callback=self._listener(show),
-                )  # fmt: skip
-        self._keep(problem, kernel, duals, solutions)
-        warn_unless_converged(self, "allow more time for the optimum")
+            budget = Budget(self.tol, self.max_iter, deadline, cache_bytes)
+            solved = self._solve_duals(kernel, problem.X, points, duals, workers, budget)
+        self._keep(problem, kernel, duals, solved)
+        warn_unless_converged(self, self._advise_late())
+
+    def _solve_duals(
+        self, kernel: Kernel, X: Any, points: Points, duals: list[DualProblem], workers: Workers,
+        budget: Budget,
+    ) -> Any:  # fmt: skip
+        """Solve the dual problems; `_keep` takes what is returned, here a list of `Solution`."""
+        with show_problems(len(duals), self.verbose) as show:
+            return solve_exactly(
+                kernel, X, points, duals, workers, budget=budget,
+                seed=draw_seed(self.random_state), callback=self._listener(show),
+            )  # fmt: skip
+
+    def _advise_late(self) -> str:
+        """Return what to do if time ran out."""
+        return "allow more time for the optimum"
 
     def _listener(
         self, show: Callable[[int, Progress], object] | None
@@ -140,10 +150,10 @@ class KernelMachine(FittedLikeSVC, DocLinkMixin, BaseEstimator):
         return listen
 
     def _keep(
-        self, problem: Problem, kernel: Kernel, duals: list[DualProblem], solutions: list[Solution]
+        self, problem: Problem, kernel: Kernel, duals: list[DualProblem], solved: Any
     ) -> None:
         """Set the fitted attributes."""
-        coef = np.array([found.coef for found in solutions])
+        coef = np.array([found.coef for found in solved])
         rows = np.flatnonzero(coef.any(axis=0))
         given = isinstance(kernel, Precomputed)
         self.kernel_ = kernel
@@ -151,18 +161,18 @@ class KernelMachine(FittedLikeSVC, DocLinkMixin, BaseEstimator):
         self.support_vectors_ = np.empty((0, 0)) if given else problem.X[rows]
         self.n_support_ = np.array([len(rows)], np.int32)
         self.dual_coef_ = np.ascontiguousarray(coef[:, rows])
-        self.intercept_ = np.array([found.intercept for found in solutions])
-        self.objective_ = one_or_all([found.objective for found in solutions])
-        self.duality_gap_ = one_or_all([found.duality_gap for found in solutions])
-        self.violation_ = one_or_all([found.violation for found in solutions])
-        self.violation_error_ = one_or_all([found.violation_error for found in solutions])
-        self.n_iter_ = one_or_all([found.n_iter for found in solutions])
-        self.stop_reason_ = worst_reason(found.stop_reason for found in solutions).value
+        self.intercept_ = np.array([found.intercept for found in solved])
+        self.objective_ = one_or_all([found.objective for found in solved])
+        self.duality_gap_ = one_or_all([found.duality_gap for found in solved])
+        self.violation_ = one_or_all([found.violation for found in solved])
+        self.violation_error_ = one_or_all([found.violation_error for found in solved])
+        self.n_iter_ = one_or_all([found.n_iter for found in solved])
+        self.stop_reason_ = worst_reason(found.stop_reason for found in solved).value
         self.restore_model()
 
     def restore_model(self) -> None:
         """Make the predictor from the fitted attributes; called after setting them by hand."""
-        self._model = Expansion(
+        self._model: Any = Expansion(
             self.kernel_,
             None if isinstance(self.kernel_, Precomputed) else self.support_vectors_,
             self.support_.astype(np.intp),
@@ -211,9 +221,19 @@ class KernelMachine(FittedLikeSVC, DocLinkMixin, BaseEstimator):
 
     def _decide(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self)
+        return self._ask(self._model, self._check_queries(X))
+
+    def _check_queries(self, X: Any) -> Any:
         X = validate_queries(self, wrap_items(self.kernel, X))
         check_nonnegative(self.kernel_, X, getattr(self, "feature_names_in_", None))
-        return self._model.decide(X, max_bytes=parse_bytes(self.memory), n_jobs=self.n_jobs)
+        return X
+
+    def _ask(self, model: Any, X: Any) -> NDArray[np.float64]:
+        """Decision values of all problems by a model."""
+        decisions: NDArray[np.float64] = model.decide(
+            X, max_bytes=parse_bytes(self.memory), n_jobs=self.n_jobs
+        )
+        return decisions
 
 
 def _scorer(kernel: Kernel, points: Points, workers: Workers) -> Callable[..., FloatArray]:

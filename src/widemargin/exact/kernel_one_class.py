@@ -239,9 +239,9 @@ class KernelOneClassSVM(OutlierMixin, KernelMachine):
         return -EDGE * max(1.0, abs(self.offset_))
 
     def _keep(
-        self, problem: Problem, kernel: Kernel, duals: list[DualProblem], solutions: list[Solution]
+        self, problem: Problem, kernel: Kernel, duals: list[DualProblem], solved: Any
     ) -> None:
-        lowered = [lower_offset(*pair) for pair in zip(duals, solutions, strict=True)]
+        lowered = [lower_offset(*pair) for pair in zip(duals, solved, strict=True)]
         super()._keep(problem, kernel, duals, lowered)
 
     def _check_params(self) -> None:

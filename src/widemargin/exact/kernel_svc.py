@@ -14,7 +14,7 @@ from widemargin.exact.classifier_base import ExactKernelClassifier
 from widemargin.exact.solution import Solution
 from widemargin.exact.solve import solve_exactly
 from widemargin.exact.svc_compatibility import (
-    FittedLikeSVC,
+    FittedLikeSVCMixin,
     check_cost,
     check_ignored_params,
     warn_unless_feasible,
@@ -28,7 +28,7 @@ from widemargin.progress import show_problems
 from widemargin.validation import check_choice, check_flag, draw_seed
 
 
-class KernelSVC(FittedLikeSVC, ExactKernelClassifier):
+class KernelSVC(FittedLikeSVCMixin, ExactKernelClassifier):
     """Kernel support vector classifier: the optimum of LIBSVM, found faster.
 
     Solves the same problem as :class:`sklearn.svm.SVC` to the same tolerance. Sparse data are used

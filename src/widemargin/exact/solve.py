@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from widemargin.exact.float64_finish import ExactMatrix, finish_exactly
 from widemargin.exact.several_problems import solve_problems
 from widemargin.exact.solution import Solution
 from widemargin.kernels import Index, Kernel, Points, is_small
-from widemargin.parallel import Workers
+from widemargin.parallel import Workers, single_blas
 
 #: Small problems share one kernel matrix if together they have at most so many rows, and these rows
 #: at most so many values.
@@ -62,6 +63,21 @@ def solve_exactly(
             K_exact = ExactMatrix(kernel, X, problems[p].index)
             solutions[p] = finish_exactly(K_exact, scale, problems[p], found, budget)
     return [solutions[p] for p in range(len(problems))]
+
+
+def polish(
+    kernel: Kernel, X: Any, points: Points, problem: DualProblem, found: Solution, budget: Budget
+) -> Solution:
+    """Finish a solution with float64 kernel values where float32 may not be enough."""
+    if not is_small(len(problem), X.shape[1]):
+        scale = float(np.abs(kernel.diag(points)).max())
+        return finish_exactly(ExactMatrix(kernel, X, problem.index), scale, problem, found, budget)
+    if found.stop_reason.is_limit:
+        return found
+    with single_blas:
+        K = exact_matrix(kernel, X, problem.index)
+        polished = solve_small(K, replace(problem, start=found.coef), budget)
+    return replace(polished, n_iter=found.n_iter + polished.n_iter)
 
 
 def exact_matrix(kernel: Kernel, X: Any, index: Index) -> FloatArray:

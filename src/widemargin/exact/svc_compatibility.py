@@ -20,7 +20,7 @@ HARD_MARGIN_COST = 1e10
 AT_BOUND = 1.0 - 1e-9
 
 
-class FittedLikeSVC:
+class FittedLikeSVCMixin:
     """Attributes of scikit-learn's kernel machines that follow from those of ours.
 
     They are computed when they are asked for, so a model that was read from a file has them too.

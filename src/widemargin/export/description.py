@@ -20,7 +20,7 @@ from widemargin.exact.classifier_base import ExactKernelClassifier
 from widemargin.exact.expansion import Expansion
 from widemargin.exact.kernel_machine import KernelMachine
 from widemargin.exact.kernel_one_class import KernelOneClassSVM
-from widemargin.exact.kernel_svr import KernelSVR
+from widemargin.exact.regressor_base import KernelRegressor
 from widemargin.export.scaling import Scaling, describe_scalers
 from widemargin.kernels import KERNELS, Kernel, Precomputed
 from widemargin.kernels.base import as_dense
@@ -262,7 +262,7 @@ def _describe_rule(model: Any) -> dict[str, Any]:
         return {
             "rule": "sign", "classes": classes, "threshold": model._threshold, "margin": margin
         }  # fmt: skip
-    if isinstance(model, KernelSVR):
+    if isinstance(model, KernelRegressor):
         margin = Margin(_measure_spread(model._model), "the standard deviation of predictions")
         rule = "target" if model._is_single else "targets"
         return {"rule": rule, "classes": np.zeros(0, int), "margin": margin}

@@ -1,4 +1,4 @@
-"""Schema of the model files of `DCSVC`: that of an exact classifier, and the clusters of a level."""
+"""Schemas of the files of `DCSVC` and `DCSVR`: an exact estimator, and the clusters of a level."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
@@ -11,6 +11,7 @@ from scipy import sparse
 
 from widemargin.divide.cluster_models import ClusterParts, Committee
 from widemargin.divide.dc_svc import DCSVC
+from widemargin.divide.dc_svr import DCSVR
 from widemargin.divide.partition import Partition
 from widemargin.divide.records import LevelRecord
 from widemargin.exact.expansion import Expansion
@@ -27,7 +28,12 @@ from widemargin.files.fields import (
     set_attributes,
     write_fields,
 )
-from widemargin.files.kernel_schema import read_attributes, write_exact
+from widemargin.files.kernel_schema import (
+    read_attributes,
+    read_svr_attributes,
+    write_exact,
+    write_svr,
+)
 from widemargin.kernels import Precomputed
 from widemargin.validation import is_finite_number
 
@@ -92,7 +98,15 @@ _PARTITION = (
 
 def write_divided(model: DCSVC) -> State:
     """Return the header values and arrays of a `DCSVC`, with the clusters of its last level only."""
-    meta, arrays = write_exact(model)
+    return _add_levels(model, *write_exact(model))
+
+
+def write_divided_svr(model: DCSVR) -> State:
+    """Return the header values and arrays of a `DCSVR`, with the clusters of its last level only."""
+    return _add_levels(model, *write_svr(model))
+
+
+def _add_levels(model: DCSVC | DCSVR, meta: dict[str, Any], arrays: dict[str, Any]) -> State:
     meta |= {"levels": [asdict(record) for record in model.levels_], "level": model.level_}
     parts = model._parts
     arrays |= write_fields(_FIELDS, model)
@@ -127,6 +141,19 @@ def read_divided(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) -> 
     if isinstance(meta.get("params"), dict):
         meta = {**meta, "params": {**_EARLIER_PARAMS, **meta["params"]}}
     model: DCSVC = read_attributes(cls, meta, arrays)
+    _read_levels(model, meta, arrays)
+    return model
+
+
+def read_divided_svr(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) -> DCSVR:
+    """Return a fitted `DCSVR`, refusing arrays that do not fit together."""
+    model: DCSVR = read_svr_attributes(cls, meta, arrays)
+    _read_levels(model, meta, arrays)
+    return model
+
+
+def _read_levels(model: DCSVC | DCSVR, meta: dict[str, Any], arrays: Mapping[str, Any]) -> None:
+    """Set the attributes of the levels, and the predictor."""
     require(isinstance(meta.get("levels"), list) and meta["levels"], "its levels are wrong")
     model.levels_ = [_read_record(record) for record in meta["levels"]]
     model.level_ = model.levels_[-1].level
@@ -140,10 +167,9 @@ def read_divided(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) -> 
     model._stages = None
     model._parts = _read_parts(model, arrays, context)
     model.restore_model()
-    return model
 
 
-def _read_parts(model: DCSVC, arrays: Mapping[str, Any], context: Context) -> ClusterParts:
+def _read_parts(model: DCSVC | DCSVR, arrays: Mapping[str, Any], context: Context) -> ClusterParts:
     """Return what predictions from clusters need; level 0 is a single cluster of all rows."""
     samples: Any = None
     partition: Partition | None = None
@@ -180,7 +206,9 @@ def _read_parts(model: DCSVC, arrays: Mapping[str, Any], context: Context) -> Cl
     return _read_copies(parts, arrays, context) if "copy_clusters" in arrays else parts
 
 
-def _read_background(model: DCSVC, arrays: Mapping[str, Any], context: Context) -> Expansion:
+def _read_background(
+    model: DCSVC | DCSVR, arrays: Mapping[str, Any], context: Context
+) -> Expansion:
     """Return the model that the clusters change."""
     rows, coef, intercept = read_fields(_BACKGROUND, arrays, context).values()
     vectors: Any = None

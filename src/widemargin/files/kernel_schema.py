@@ -92,14 +92,20 @@ def write_svr(model: KernelSVR) -> State:
 
 def read_svr(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) -> KernelSVR:
     """Return a fitted `KernelSVR`, refusing arrays that do not fit together."""
-    model: KernelSVR = read_fitted(cls, meta, arrays)
+    model: KernelSVR = read_svr_attributes(cls, meta, arrays)
+    model.restore_model()
+    return model
+
+
+def read_svr_attributes(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) -> Any:
+    """Return a regression with its fitted attributes, but without its predictor."""
+    model = read_fitted(cls, meta, arrays)
     model._is_single = read_entries(_SVR_ENTRIES, meta)["is_single"]
     # The arrays tell how many targets there are, unless the targets were a vector.
     _read_expansion(
         model, meta, arrays, {"n_classes": 1} | ({"n_problems": 1} if model._is_single else {})
     )
     model.n_iter_ = one_or_all(model.n_iter_.tolist())
-    model.restore_model()
     return model
 
 
