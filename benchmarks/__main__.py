@@ -6,7 +6,17 @@ from functools import partial
 from pathlib import Path
 from types import ModuleType
 
-from benchmarks import additive, divide, experiments, map_command, pages, projected, quick, tune
+from benchmarks import (
+    additive,
+    divide,
+    experiments,
+    first_use,
+    map_command,
+    pages,
+    projected,
+    quick,
+    tune,
+)
 from benchmarks.arguments import list_of
 from benchmarks.papers import command as papers
 from benchmarks.run import Plan, run_plan
@@ -27,6 +37,7 @@ def build_parser() -> argparse.ArgumentParser:
     for name in SUITES:
         add_suite_parser(commands, name)
     map_command.add_parser(commands)
+    first_use.add_parser(commands)
     for name, family in FAMILIES.items():
         add_family_parser(commands, name, family)
     papers.add_parser(commands)

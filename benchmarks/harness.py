@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.machine import ROOT, describe_machine
@@ -44,11 +44,14 @@ class Job:
         Its arguments, in values that JSON has.
     threads : int
         The most threads that any library in the process may take.
+    environment : dict
+        Further environment variables of the process.
     """
 
     function: str
     arguments: Record
     threads: int = THREADS
+    environment: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,8 @@ def describe_job(job: Job) -> Record:
 
 def start_job(job: Job) -> "Running":
     """Start the process of a job; use it as a context, which ends the process."""
-    environment = os.environ | dict.fromkeys(THREAD_VARIABLES, str(job.threads))
+    threads = dict.fromkeys(THREAD_VARIABLES, str(job.threads))
+    environment = os.environ | threads | job.environment
     text = json.dumps({"function": job.function, "arguments": job.arguments})
     command = [sys.executable, "-m", "benchmarks.worker", text]
     return Running(

@@ -12,6 +12,8 @@ from tests.counting import counts
 
 # Two threads exercise the threaded paths on any machine and leave room for parallel test workers.
 os.environ.setdefault("OMP_NUM_THREADS", "2")
+# Tests read standard error, and the first of them compile.
+os.environ.setdefault("WIDEMARGIN_QUIET", "1")
 # Small products by several threads of BLAS take many times as long when other tests run beside them.
 threadpool_limits(1, user_api="blas")
 

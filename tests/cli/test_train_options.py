@@ -5,7 +5,8 @@ import argparse
 import pytest
 
 import widemargin
-from widemargin.cli.train_options import ESTIMATORS, add_parameters, take_parameters
+from widemargin.cli.options import ESTIMATORS
+from widemargin.cli.train_options import add_parameters, take_parameters
 
 
 @pytest.fixture(scope="module")

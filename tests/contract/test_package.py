@@ -20,6 +20,7 @@ SOURCE = Path(widemargin.__file__).parent
 LAYERS = [
     [
         "__init__",
+        "compilation",
         "parallel",
         "memory",
         "deadline",
@@ -37,7 +38,7 @@ LAYERS = [
     ["exact"],
     ["divide", "additive", "projected"],
     ["baselines"],
-    ["files", "export", "plotting", "search_picture", "demo"],
+    ["files", "export", "plotting", "search_picture", "demo", "warmup"],
     ["cli"],
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

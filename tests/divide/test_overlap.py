@@ -32,10 +32,12 @@ def test_the_nearest_points_of_other_clusters_are_chosen():
         [[0] * 9, [4, 1, 3, 2, 9, 5, 7, 6, 1], [10, 10, 10, 10, 10, 10, 10, 10, 2]], np.float32
     )
     # Point 8 is half as far from cluster 0 as from the last of its clusters, as is point 5.
-    copies = choose_copies(clusters, nearest, distances, 0.5)
+    copies = choose_copies(clusters, nearest, distances, 0.5, int(clusters.max()) + 1)
     assert_array_equal(copies[0], [5, 8])
     assert_array_equal(copies[1], [1, 3])
     assert len(copies[2]) == 0
+    # The last clusters may be empty.
+    assert len(choose_copies(clusters, nearest, distances, 0.5, 5)) == 5
 
 
 def test_copies_are_added_to_the_problems_they_are_in():
@@ -65,7 +67,7 @@ def test_a_cluster_is_the_svm_of_its_points_and_the_copies(moons, intercept):
     nearest, distances = parts.partition.rank(
         model.kernel_, narrow(queries), np.arange(len(X)), narrow(model._model._samples), 4, ALONE
     )
-    copies = choose_copies(clusters, nearest, distances, 0.5)
+    copies = choose_copies(clusters, nearest, distances, 0.5, int(clusters.max()) + 1)
     for c in range(model.levels_[-1].n_clusters):
         rows = np.union1d(np.flatnonzero(clusters == c), copies[c])
         assert len(rows) > np.count_nonzero(clusters == c)

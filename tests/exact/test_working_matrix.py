@@ -8,14 +8,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.counting import CountingKernel
 from tests.reference import kernels as formulas
+from widemargin.exact import pair_moves_fast
 from widemargin.exact import working_matrix as working_module
 from widemargin.exact.kernel_matrix import CachedGram, Gram
-from widemargin.exact.pair_moves_fast import tile_of
 from widemargin.exact.working_matrix import WorkingMatrix
 from widemargin.kernels import RBF
 from widemargin.parallel import Workers, open_workers
 
 ALONE = Workers(1, None)
+# Python cannot call the compiled function, only its source.
+tile_of = pair_moves_fast.tile_of.py_func
 
 
 def draw(n, d=3, seed=0):

@@ -4,6 +4,7 @@ import argparse
 import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,7 @@ def _run_demo(args: argparse.Namespace) -> None:
 def _run_train(args: argparse.Namespace) -> None:
     import widemargin
     from widemargin.cli.train_options import take_parameters
+    from widemargin.compilation import compilation
     from widemargin.parameters import check_choices
 
     check_output(args.output)
@@ -71,7 +73,8 @@ def _run_train(args: argparse.Namespace) -> None:
     if args.libsvm:
         _check_libsvm(model, table)
     X = _name_columns(table.X, table.feature_names)
-    scaler = fit_scaled(model, args.scale, X, table.y)
+    with compilation.silence() if args.quiet else nullcontext():
+        scaler = fit_scaled(model, args.scale, X, table.y)
     if args.libsvm:
         model.to_libsvm(args.output)
     else:
@@ -186,6 +189,13 @@ def _with_pandas(X: Any, names: list[str]) -> Any:
     return pd.DataFrame(X, columns=names)
 
 
+def _run_warmup(args: argparse.Namespace) -> None:
+    from widemargin.warmup import run_warmup
+
+    n_functions = run_warmup(args.estimators, lambda line: print(line, flush=True))
+    print(f"{n_functions} functions compiled; the others were in the cache")
+
+
 _COMMANDS = {
     "demo": _run_demo,
     "train": _run_train,
@@ -193,6 +203,7 @@ _COMMANDS = {
     "predict": _run_predict,
     "info": _run_info,
     "export": _run_export,
+    "warmup": _run_warmup,
 }
 
 

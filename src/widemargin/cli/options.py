@@ -8,6 +8,11 @@ from widemargin import __version__
 from widemargin.files.csv_text import DELIMITERS
 from widemargin.files.data_files import FORMATS
 
+#: What can be trained and compiled in advance.
+ESTIMATORS = (
+    "KernelSVC", "KernelSVR", "KernelOneClassSVM", "DCSVC", "AdditiveSVC", "IntersectionSVC",
+    "PowerMeanSVC", "LRSVC", "ProjectedSVC",
+)  # fmt: skip
 #: What the labels of a training file are, for estimators that are no classifiers.
 LABEL_KINDS = {"KernelSVR": "numbers", "KernelOneClassSVM": "none"}
 _FILE_HELP = (
@@ -30,6 +35,7 @@ def make_parser(*, trains: bool) -> argparse.ArgumentParser:
     _add_predict(commands)
     _add_info(commands)
     _add_export(commands)
+    _add_warmup(commands)
     return parser
 
 
@@ -73,7 +79,7 @@ def _add_train(commands: Any, *, with_parameters: bool) -> None:
     train.add_argument("--quiet", "-q", action="store_true", help="no progress, no summary")
     add_scale_option(train)
     if with_parameters:
-        from widemargin.cli.train_options import ESTIMATORS, add_parameters
+        from widemargin.cli.train_options import add_parameters
 
         train.add_argument("--estimator", choices=ESTIMATORS, default="KernelSVC")
         add_parameters(train.add_argument_group("parameters of the estimator"))
@@ -156,6 +162,19 @@ def _add_export(commands: Any) -> None:
         "--libm", action=argparse.BooleanOptionalAction, default=True, help="whether C may use expf"
     )
     export.set_defaults(command="export")
+
+
+def _add_warmup(commands: Any) -> None:
+    warmup = commands.add_parser(
+        "warmup", help="compile in advance what estimators need", description=
+        "Compile what the usual fits need and keep it in Numba's cache, for images of containers and "
+        "for clusters. NUMBA_CACHE_DIR says where the cache is; default: beside the package.",
+    )  # fmt: skip
+    warmup.add_argument(
+        "--estimators", nargs="+", choices=ESTIMATORS, default=ESTIMATORS, metavar="NAME",
+        help=f"default: {' '.join(ESTIMATORS)}",
+    )  # fmt: skip
+    warmup.set_defaults(command="warmup")
 
 
 def _gamma(text: str) -> float | str:

@@ -5,13 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 import widemargin
+from widemargin.cli.options import ESTIMATORS
 from widemargin.parameters import find_choices, find_types
 
-#: Estimators that the command trains.
-ESTIMATORS = (
-    "KernelSVC", "KernelSVR", "KernelOneClassSVM", "DCSVC", "AdditiveSVC", "IntersectionSVC",
-    "PowerMeanSVC", "LRSVC", "ProjectedSVC",
-)  # fmt: skip
 #: Parameters without an option: a command fits once, ``--quiet`` stands for ``verbose``, and some are
 #: there for scripts written for scikit-learn only.
 _LEFT_OUT = {"verbose", "warm_start", "shrinking", "cache_size", "probability"}

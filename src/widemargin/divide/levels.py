@@ -179,7 +179,9 @@ class _Fit:
                 nearest, distances = partition.rank(
                     self.kernel, narrowed, everyone, narrowed, N_RANKS, workers
                 )
-                copies = choose_copies(clusters, nearest, distances, self.plan.overlap)
+                copies = choose_copies(
+                    clusters, nearest, distances, self.plan.overlap, partition.n_clusters
+                )
         return _Division(partition, clusters, perf_counter() - start, copies)
 
     def solve_background(self, duals: list[DualProblem]) -> Background:

@@ -43,6 +43,7 @@ def choose_copies(
     nearest: NDArray[np.int32],
     distances: NDArray[np.float32],
     share: float,
+    n_clusters: int,
 ) -> list[Index]:
     """Choose for each cluster the points of other clusters that are nearest to it.
 
@@ -54,6 +55,8 @@ def choose_copies(
         Nearest clusters of every point and how far they are, in ascending order.
     share : float
         Number of points to choose, as a share of the points of the cluster.
+    n_clusters : int
+        Number of clusters; some may have no points.
 
     Returns
     -------
@@ -61,7 +64,7 @@ def choose_copies(
         The chosen points of each cluster, ascending. A point is chosen by how much farther the
         cluster is than the nearest one, compared with the farthest of ``nearest``.
     """
-    sizes = np.bincount(clusters)
+    sizes = np.bincount(clusters, minlength=n_clusters)
     span = np.maximum(distances[-1] - distances[0], np.finfo(np.float32).tiny)
     rank, point = np.nonzero(nearest != clusters)
     farther = (distances[rank, point] - distances[0, point]) / span[point]

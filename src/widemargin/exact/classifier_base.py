@@ -56,6 +56,10 @@ from widemargin.validation import (
 #: LIBSVM does not say.
 
 
+#: Bytes of kernel values that every fit may hold.
+LEAST_CACHE = 4 << 20
+
+
 class ExactKernelClassifier(DocLinkMixin, ClassifierMixin, BaseEstimator):
     """Base of `KernelSVC` and `DCSVC`, which differ in how they solve the binary problems."""
 
@@ -192,8 +196,7 @@ class ExactKernelClassifier(DocLinkMixin, ClassifierMixin, BaseEstimator):
         points = kernel.prepare(problem.X)
         n_rows = max(len(s.y) for s in subproblems)
         taken = points.nbytes + self._bytes_per_row * n_rows
-        cache_bytes = parse_bytes(self.memory) - taken
-        require_two_rows(cache_bytes, n_rows, taken)
+        cache_bytes = find_cache(parse_bytes(self.memory), n_rows, taken)
         diagonal = kernel.diag(points)
         check_kernel_range(kernel, diagonal)
         warn_if_indefinite(kernel, problem.X, diagonal, stacklevel=6)
@@ -355,11 +358,16 @@ def one_or_all(values: list[Any]) -> Any:
     return values[0] if len(values) == 1 else np.array(values)
 
 
-def require_two_rows(budget_bytes: int, n_rows: int, taken_bytes: int) -> None:
-    """Refuse a budget without room for two rows of the kernel matrix."""
-    needed = 8 * n_rows
-    if budget_bytes < needed:
+def find_cache(memory_bytes: int, n_rows: int, taken_bytes: int) -> int:
+    """Return the memory for kernel values, refusing too little for two rows of the kernel matrix.
+
+    A small matrix is held in any case: without it a fit of a few hundred rows would take minutes to
+    save a megabyte.
+    """
+    needed, cache_bytes = 8 * n_rows, memory_bytes - taken_bytes
+    if cache_bytes < needed:
         raise ValueError(
             f"memory: too small; give at least {taken_bytes + needed:,} bytes: {taken_bytes:,} for "
             f"the rows and what is known of them, {needed:,} for two rows of the kernel matrix"
         )
+    return max(cache_bytes, LEAST_CACHE)

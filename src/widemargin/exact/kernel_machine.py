@@ -14,8 +14,8 @@ from widemargin.budget import Budget, worst_reason
 from widemargin.callbacks import Progress
 from widemargin.doc_link import DocLinkMixin
 from widemargin.exact.classifier_base import (
+    find_cache,
     one_or_all,
-    require_two_rows,
     warn_unless_converged,
 )
 from widemargin.exact.definiteness import warn_if_indefinite
@@ -110,8 +110,7 @@ class KernelMachine(FittedLikeSVCMixin, DocLinkMixin, BaseEstimator):
         check_nonnegative(kernel, problem.X, getattr(self, "feature_names_in_", None))
         points = kernel.prepare(problem.X)
         taken = points.nbytes + VARIABLE_BYTES * n_rows
-        cache_bytes = parse_bytes(self.memory) - taken
-        require_two_rows(cache_bytes, n_rows, taken)
+        cache_bytes = find_cache(parse_bytes(self.memory), n_rows, taken)
         diagonal = kernel.diag(points)
         check_kernel_range(kernel, diagonal)
         warn_if_indefinite(kernel, problem.X, diagonal, stacklevel=5)

@@ -63,6 +63,16 @@ class Gram:
             out.reshape(-1, 1), self.workers,
         )  # fmt: skip
 
+    def row_source(self) -> RowSource | None:
+        """What rows are computed from one by one; None where all at once are faster."""
+        return self.kernel.row_source(self.points, self.index)
+
+    def fill_whole(self, out: NDArray[np.float32]) -> None:
+        """Write the full matrix of a small problem to ``out``."""
+        everyone = np.arange(len(self))
+        self.block(everyone, everyone, out, self.workers)
+        out[everyone, everyone] = self.diag
+
     def whole(self) -> "LazyMatrix":
         """The full matrix of a small problem; every call returns the same object."""
         if self._whole is None:
@@ -89,15 +99,13 @@ class LazyMatrix:
     """
 
     def __init__(self, gram: Gram) -> None:
-        n, everyone = len(gram), np.arange(len(gram))
-        source = gram.kernel.row_source(gram.points, gram.index)
+        n, source = len(gram), gram.row_source()
         self.tiles = gram.buffers.take("working", 1, n, n)
         self.source = NO_SOURCE if source is None else source
         self.is_known = np.full(n, source is None)
         self.diag = gram.diag.astype(np.float32)
         if source is None:
-            gram.block(everyone, everyone, self.tiles[0], gram.workers)
-            self.tiles[0, everyone, everyone] = self.diag
+            gram.fill_whole(self.tiles[0])
 
     def fill(self, rows: Index) -> None:
         """Compute the given rows, unless they have been computed before."""

@@ -15,8 +15,8 @@ would cross zero, so that no step passes a bend.
 """
 
 import numpy as np
-from numba import njit
 
+from widemargin.compilation import inlined, jit, part
 from widemargin.kernels.tiles_fast import copy_row, write_kernel_row
 
 BLOCK = 256
@@ -26,11 +26,6 @@ _TWO = np.float32(2.0)
 _MIN_CURVATURE = np.float32(1e-12)
 _LOWEST, _HIGHEST = np.int64(-0x7FFFFFFFFFFFFFFF), np.int64(0x7FFFFFFFFFFFFFFF)
 
-# Inlined by the compiler always: else a process that compiles could run another copy of a function,
-# optimised in another way, than one that loads the code from the cache, and round differently.
-jit = njit(cache=True, nogil=True, fastmath=True, error_model="numpy", forceinline=True)
-inlined = njit(cache=True, nogil=True, fastmath=True, error_model="numpy", inline="always")
-
 
 @inlined
 def sort_key(x):
@@ -39,13 +34,13 @@ def sort_key(x):
     return bits ^ ((bits >> np.int64(63)) & np.int64(0x7FFFFFFFFFFFFFFF))
 
 
-@jit
+@part
 def key_value(key):
     """The float64 whose `sort_key` is ``key``."""
     return np.int64(key ^ ((key >> np.int64(63)) & np.int64(0x7FFFFFFFFFFFFFFF))).view(np.float64)
 
 
-@jit
+@part
 def find_extremes(gradient, no_rise, no_fall):
     """Keys of the smallest gradient that may rise and the largest that may fall."""
     low, high = _HIGHEST, _LOWEST
@@ -55,7 +50,7 @@ def find_extremes(gradient, no_rise, no_fall):
     return low, high
 
 
-@jit
+@part
 def update_gradient(step_i, row_i, step_j, row_j, no_rise, no_fall, gradient):
     """Add both steps to a block of the gradient and return its new extremes."""
     low, high = _HIGHEST, _LOWEST
@@ -89,7 +84,7 @@ def gain_of_free_move(gradient, no_rise, no_fall, row_i, diag, gradient_i, diag_
     return slope * slope / determinant
 
 
-@jit
+@part
 def best_fall(gradient, no_fall, row_i, diag, gradient_i, diag_i):
     best = np.int32(0)
     for k in range(gradient.size):
@@ -98,7 +93,7 @@ def best_fall(gradient, no_fall, row_i, diag, gradient_i, diag_i):
     return best
 
 
-@jit
+@part
 def best_free_move(gradient, no_rise, no_fall, row_i, diag, gradient_i, diag_i):
     best = np.int32(0)
     for k in range(gradient.size):
@@ -109,7 +104,7 @@ def best_free_move(gradient, no_rise, no_fall, row_i, diag, gradient_i, diag_i):
     return best
 
 
-@jit
+@part
 def locate_rise(gradient, no_rise, key):
     for k in range(gradient.size):
         if sort_key(gradient[k] + no_rise[k]) == key:
@@ -117,7 +112,7 @@ def locate_rise(gradient, no_rise, key):
     return 0
 
 
-@jit
+@part
 def locate_fall(gradient, no_fall, key):
     for k in range(gradient.size):
         if sort_key(gradient[k] - no_fall[k]) == key:
@@ -125,7 +120,7 @@ def locate_fall(gradient, no_fall, key):
     return 0
 
 
-@jit
+@part
 def locate_gain(tied, gradient, no_rise, no_fall, row_i, diag, gradient_i, diag_i):
     best, at = np.float32(-1.0), 0
     for k in range(gradient.size):
@@ -140,7 +135,7 @@ def locate_gain(tied, gradient, no_rise, no_fall, row_i, diag, gradient_i, diag_
     return at
 
 
-@jit
+@part
 def tile_of(row, col):
     """Where the tile at a place of the square grid is stored.
 
@@ -152,7 +147,7 @@ def tile_of(row, col):
     return col * col + col + 1 + row
 
 
-@jit
+@part
 def select_partner(tied, i, slope_i, tiles, gradient, no_rise, no_fall, diag):
     """Index of the variable that gains most when moved together with ``i``, -1 if none gains."""
     n, side = gradient.size, tiles.shape[2]
@@ -185,12 +180,12 @@ def select_partner(tied, i, slope_i, tiles, gradient, no_rise, no_fall, diag):
     )  # fmt: skip
 
 
-@jit
+@part
 def clip(x, low, high):
     return min(max(x, low), high)
 
 
-@jit
+@part
 def solve_pair(g_i, g_j, k_ii, k_jj, k_ij, low_i, high_i, low_j, high_j):
     """Minimise ``g_i s + g_j t + (k_ii s^2 + 2 k_ij s t + k_jj t^2) / 2`` over a box of steps.
 
@@ -217,7 +212,7 @@ def solve_pair(g_i, g_j, k_ii, k_jj, k_ij, low_i, high_i, low_j, high_j):
     return best_s, best_t
 
 
-@jit
+@part
 def move_within(x, step, low, high):
     """``x + step``, landing exactly on a bound when the step was cut there."""
     if step == high - x:
@@ -227,14 +222,14 @@ def move_within(x, step, low, high):
     return clip(x + step, low, high)
 
 
-@jit
+@part
 def mark_bounds(k, epsilon, coef, lower, upper, no_rise, no_fall):
     """What is added to the gradient of a variable for its slope upwards, and taken off downwards."""
     no_rise[k] = _HUGE if coef[k] >= upper[k] else (epsilon if coef[k] >= 0.0 else -epsilon)
     no_fall[k] = _HUGE if coef[k] <= lower[k] else (epsilon if coef[k] <= 0.0 else -epsilon)
 
 
-@jit
+@part
 def find_piece(k, direction, epsilon, lower, upper, coef):
     """Bounds of a variable on its side of zero, and the slope of ``epsilon |b|`` there.
 
@@ -247,7 +242,7 @@ def find_piece(k, direction, epsilon, lower, upper, coef):
     return lower[k], min(upper[k], 0.0), -epsilon
 
 
-@jit
+@part
 def pair_steps(tied, epsilon, i, j, k_ij, diag, lower, upper, gradient, coef):
     """Steps of variables i and j that minimise the objective over the pair (or over i alone).
 
@@ -272,7 +267,7 @@ def pair_steps(tied, epsilon, i, j, k_ij, diag, lower, upper, gradient, coef):
     )  # fmt: skip
 
 
-@jit
+@part
 def apply_moves(i, step_i, j, step_j, tiles, no_rise, no_fall, gradient, lows, highs):
     """Bring the gradient, and the extremes of each of its blocks, up to date after a pair move."""
     n, side = gradient.size, tiles.shape[2]
@@ -337,7 +332,12 @@ def optimise_pairs(
         )
     n_updates = 0
     while True:
-        low_block, high_block = np.argmin(lows), np.argmax(highs)
+        low_block, high_block = 0, 0
+        for b in range(1, n_blocks):
+            if lows[b] < lows[low_block]:
+                low_block = b
+            if highs[b] > highs[high_block]:
+                high_block = b
         low, high = key_value(lows[low_block]), key_value(highs[high_block])
         if not tied:
             low, high = min(low, 0.0), max(high, 0.0)
@@ -378,7 +378,7 @@ def optimise_pairs(
     return n_updates, violation
 
 
-@jit
+@part
 def slope_up(k, epsilon, upper, gradient, coef):
     """Slope of the objective along a variable that rises; huge at its upper bound."""
     if coef[k] >= upper[k]:
@@ -386,7 +386,7 @@ def slope_up(k, epsilon, upper, gradient, coef):
     return gradient[k] + (epsilon if coef[k] >= 0.0 else -epsilon)
 
 
-@jit
+@part
 def slope_down(k, epsilon, lower, gradient, coef):
     """Slope of the objective at a variable that falls; minus a huge number at its lower bound."""
     if coef[k] <= lower[k]:
@@ -394,7 +394,7 @@ def slope_down(k, epsilon, lower, gradient, coef):
     return gradient[k] + (epsilon if coef[k] > 0.0 else -epsilon)
 
 
-@jit
+@part
 def worst_violator(tied, epsilon, lower, upper, gradient, coef):
     """The variable that violates its condition most, its slope, and the largest violation of all."""
     low, high, rising, falling = _HUGE, -_HUGE, 0, 0
@@ -413,7 +413,7 @@ def worst_violator(tied, epsilon, lower, upper, gradient, coef):
     return falling, high, high - low
 
 
-@jit
+@part
 def best_partner(tied, epsilon, i, slope_i, row_i, diag, lower, upper, gradient, coef):
     """The variable that gains most when moved together with ``i``, -1 if none gains."""
     best, at = 0.0, -1
@@ -461,14 +461,17 @@ def optimise_small(tied, epsilon, K, lower, upper, tol, max_updates, gradient, c
     return n_updates, violation
 
 
-@jit
+@part
 def block_starts(n, side):
     """Where the blocks of the passes begin: none reaches from one tile into the next."""
-    starts = [0]
+    # A list would take longer to compile.
+    starts = np.empty(n // BLOCK + n // side + 3, np.int64)
+    starts[0], n_blocks = 0, 0
     for first in range(0, n, side):
         for start in range(first, min(first + side, n), BLOCK):
-            starts.append(min(start + BLOCK, first + side, n))
-    return np.array(starts)
+            n_blocks += 1
+            starts[n_blocks] = min(start + BLOCK, first + side, n)
+    return starts[: n_blocks + 1]
 
 
 @jit
@@ -500,7 +503,7 @@ def store_block(block, first_row, cols, is_new, tiles):
                 tiles[down, col % side, at] = block[r, k]
 
 
-@jit
+@part
 def store_square(block, first, tiles):
     """`store_block` for slots that follow each other among themselves: rows from the diagonal on."""
     side = tiles.shape[2]
@@ -548,7 +551,7 @@ def judge_solution(tied, epsilon, linear, lower, upper, gradient, coef):
     return offset, high - low, quadratic, loss
 
 
-@jit
+@part
 def store_rectangle(block, first_row, first_col, tiles):
     """`store_block` for adjacent columns that all come after the rows: everything is written."""
     side = tiles.shape[2]
@@ -591,13 +594,13 @@ def add_matvec(tiles, cols, change, start, stop, out):
         k += 1
 
 
-@jit
+@part
 def add_row(row, factor, out):
     for c in range(out.size):
         out[c] += factor * row[c]
 
 
-@jit
+@part
 def add_rows4(row0, row1, row2, row3, factor0, factor1, factor2, factor3, out):
     for c in range(out.size):
         out[c] += (factor0 * row0[c] + factor1 * row1[c]) + (factor2 * row2[c] + factor3 * row3[c])

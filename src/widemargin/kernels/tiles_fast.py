@@ -11,8 +11,9 @@ All functions release the interpreter lock, so callers run several of them in th
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from widemargin.compilation import inlined, jit, part
 
 # Operations summed over features.
 DOT, CHI2, MIN, JENSEN_SHANNON, POWER_MEAN = range(5)
@@ -30,11 +31,6 @@ WIDE_FEATURES = 2048
 FEW_FEATURES = 1024
 # Values that an unrolled vector loop takes at once.
 VECTOR = 32
-
-# Inlined by the compiler always: else a process that compiles could run another copy of a function,
-# optimised in another way, than one that loads the code from the cache, and round differently.
-jit = njit(cache=True, nogil=True, fastmath=True, error_model="numpy", forceinline=True)
-inlined = njit(cache=True, nogil=True, fastmath=True, error_model="numpy", inline="always")
 
 _F1 = np.float32(1.0)
 _F2 = np.float32(2.0)
@@ -96,16 +92,7 @@ def log2_one_plus_float32(x):
     return s * p * np.float32(1.44269504)
 
 
-@jit
-def finish_exp2(sums, norm_a, norms_b, out):
-    # Two passes: one that does it all was slower, by a third with float64 sums.
-    for c in range(out.size):
-        out[c] = np.float32(sums[c] - norm_a - norms_b[c])
-    for c in range(out.size):
-        out[c] = exp2_float32(min(out[c], np.float32(0.0)))
-
-
-@jit
+@part
 def finish_poly(sums, coef0, degree, out):
     for c in range(out.size):
         out[c] = _F1
@@ -114,43 +101,49 @@ def finish_poly(sums, coef0, degree, out):
             out[c] *= np.float32(sums[c] + coef0)
 
 
-@jit
-def finish_tanh(sums, coef0, out):
+@part
+def finish_power(is_tanh, coef0, sums, norm_a, norms_b, out):
+    """Exponentials of the sums minus norms, or hyperbolic tangents, which are made of exponentials."""
+    # Two passes: one that does it all was slower, by a third with float64 sums.
     for c in range(out.size):
-        # Beyond 9 tanh is 1 to float32 precision.
-        x = np.float32(min(max(sums[c] + coef0, -9.0), 9.0))
-        e = exp2_float32(_TWO_LOG2_E * x)
-        out[c] = (e - _F1) / (e + _F1)
+        if is_tanh:
+            # Beyond 9 tanh is 1 to float32 precision.
+            out[c] = _TWO_LOG2_E * np.float32(min(max(sums[c] + coef0, -9.0), 9.0))
+        else:
+            out[c] = min(np.float32(sums[c] - norm_a - norms_b[c]), np.float32(0.0))
+    for c in range(out.size):
+        out[c] = exp2_float32(out[c])
+    if is_tanh:
+        for c in range(out.size):
+            out[c] = (out[c] - _F1) / (out[c] + _F1)
 
 
-@jit
+@part
 def finish_row(finish, coef0, degree, sums, norm_a, norms_b, out):
     """Turn one row of sums into kernel values, written to ``out``."""
-    if finish == EXP2:
-        finish_exp2(sums, norm_a, norms_b, out)
-    elif finish == POLY:
+    if finish == POLY:
         finish_poly(sums, coef0, degree, out)
-    elif finish == TANH:
-        finish_tanh(sums, coef0, out)
-    else:
+    elif finish == IDENTITY:
         for c in range(out.size):
             out[c] = np.float32(sums[c])
+    else:
+        finish_power(finish == TANH, coef0, sums, norm_a, norms_b, out)
 
 
-@jit
+@part
 def copy_row(row, out):
     # Assigning whole rows compiles for seconds, most of them for a message about shapes.
     for c in range(row.size):
         out[c] = row[c]
 
 
-@jit
+@part
 def gather_rows(values, index, out):
     for r in range(index.size):
         copy_row(values[index[r]], out[r])
 
 
-@jit
+@part
 def dot_float64(row, coef):
     total = 0.0
     for c in range(row.size):
@@ -158,7 +151,7 @@ def dot_float64(row, coef):
     return total
 
 
-@jit
+@part
 def add_products(tile, coef, out):
     """``out += tile @ coef``, summed in float64 for one column and by BLAS for several."""
     if coef.shape[1] == 1:
@@ -166,7 +159,8 @@ def add_products(tile, coef, out):
         for r in range(tile.shape[0]):
             out[r, 0] += dot_float64(tile[r], column)
     else:
-        product = np.dot(tile, coef.astype(np.float32))
+        product = np.empty((tile.shape[0], coef.shape[1]), np.float32)
+        np.dot(tile, coef.astype(np.float32), product)
         for r in range(tile.shape[0]):
             for m in range(coef.shape[1]):
                 out[r, m] += product[r, m]
@@ -201,7 +195,7 @@ def dense_tiles(finish, coef0, degree, a, norms_a, rows, b, norms_b, cols, coef,
                 add_products(kernel, coef[c0:c1], out[r0:r1])
 
 
-@jit
+@part
 def halve_distance(is_chi2, x, z):
     """Half of the squared distance of two rows, or of their chi-square distance."""
     total = 0.0
@@ -255,21 +249,21 @@ def add_dot4(v0, v1, v2, v3, at0, at1, at2, at3, dense, sums):
         )
 
 
-@jit
+@part
 def add_chi2(v, at, dense, sums):
     for k in range(sums.size):
         c = np.uint64(k)
         sums[c] += _F2 * v * dense[at + c] / (v + dense[at + c])
 
 
-@jit
+@part
 def add_min(v, at, dense, sums):
     for k in range(sums.size):
         c = np.uint64(k)
         sums[c] += min(v, dense[at + c])
 
 
-@jit
+@part
 def add_jensen_shannon(v, at, dense, sums):
     """Add ``(v log2(1 + w/v) + w log2(1 + v/w)) / 2``."""
     x = np.float32(v)
@@ -283,7 +277,7 @@ def add_jensen_shannon(v, at, dense, sums):
         sums[c] += np.float32(0.5) * (both - low * log2_float32(max(ratio, _TINY)))
 
 
-@jit
+@part
 def add_power_mean(v, p, at, dense, sums):
     """Power mean with p < 0, from logarithms so that no power overflows."""
     exponent = np.float32(p)
@@ -338,7 +332,7 @@ def sum_dots(values, starts, dense, sums):
         k += 1
 
 
-@jit
+@part
 def sum_row(op, power, values, starts, dense, sums):
     """Sum the operation over the stored entries of one row, for a whole row of the tile."""
     if op == DOT:
@@ -393,7 +387,7 @@ def write_kernel_row(source, row, out):
     )
 
 
-@jit
+@part
 def number_features(indices, indptr, cols, place):
     """Number the features that occur in the chosen rows; returns how many there are."""
     count = 0
@@ -405,7 +399,7 @@ def number_features(indices, indptr, cols, place):
     return count
 
 
-@jit
+@part
 def scatter_rows(data, indices, indptr, cols, place, width, dense):
     """Write the chosen sparse rows as the columns of the flat matrix ``dense``, ``width`` wide."""
     dense[:] = 0.0
@@ -414,14 +408,14 @@ def scatter_rows(data, indices, indptr, cols, place, width, dense):
             dense[place[indices[k]] * width + c] = data[k]
 
 
-@jit
+@part
 def forget_features(indices, indptr, cols, place):
     for c in range(cols.size):
         for k in range(indptr[cols[c]], indptr[cols[c] + 1]):
             place[indices[k]] = -1
 
 
-@jit
+@part
 def select_entries(data, indices, start, stop, place, width, values, starts):
     """Entries of one row whose feature occurs in the tile; returns how many. The rest add zero."""
     count = 0

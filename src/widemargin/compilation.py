@@ -1,0 +1,118 @@
+"""How loops are compiled, and the line that tells a user who waits for the compiler.
+
+Compiling one function costs more than its lines suggest: Numba optimises it, writes machine code for
+it and adds wrappers for calls from Python and from C. The decorators leave out what is never used.
+"""
+
+import gc
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from numba import njit
+from numba.core import event
+
+# The declared types of `njit` leave out the options about wrappers.
+_njit: Any = njit
+_FAST: dict[str, Any] = {"nogil": True, "fastmath": True, "error_model": "numpy"}
+
+# Functions are inlined by the compiler always: else a process that compiles could run another copy of
+# a function, optimised in another way, than one that loads the code from the cache, and round
+# differently.
+#: A compiled function that Python calls; its machine code is kept on disk.
+jit = _njit(**_FAST, cache=True, forceinline=True, no_cfunc_wrapper=True)
+#: A part of such functions, which Python never calls. It is compiled with each process that compiles a
+#: caller, and it is never kept: so every caller is made from the source.
+part = _njit(**_FAST, forceinline=True, no_cfunc_wrapper=True, no_cpython_wrapper=True)
+#: A part whose loop is optimised together with those around it.
+inlined = _njit(**_FAST, cache=True, inline="always")
+
+#: Seconds of compilation after which the user is told.
+PATIENCE_SECONDS = 2.0
+#: Environment variable that keeps the line away, unless it is empty or 0.
+QUIET_VARIABLE = "WIDEMARGIN_QUIET"
+NOTICE = (
+    "widemargin: compiling for this CPU, once per machine; `widemargin warmup` does it in advance "
+    f"({QUIET_VARIABLE}=1 hides this line)"
+)
+
+
+class CompilationListener(event.Listener):
+    """Counts what Numba compiles for this package, and tells a user who waits.
+
+    Numba sends an event when it compiles, not when it loads machine code from its cache. It compiles
+    in one thread at a time, and parts inside their callers. Garbage is not collected meanwhile:
+    looking through the many objects of the compiler, nearly all in use, took a tenth of its time.
+
+    Parameters
+    ----------
+    clock : callable
+        Returns seconds.
+
+    Attributes
+    ----------
+    functions : list of str
+        Names of the functions of this package that Python calls and that were compiled here.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.functions: list[str] = []
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._depth = 0
+        self._began = self._seconds = 0.0
+        self._n_silences = 0
+        self._is_told = self._collects_garbage = False
+
+    def on_start(self, event: Any) -> None:
+        """Count an event that begins, of this package or inside one of it."""
+        with self._lock:
+            if self._depth == 0:
+                function = event.data["dispatcher"].py_func
+                if not function.__module__.startswith("widemargin."):
+                    return
+                self.functions.append(f"{function.__module__}.{function.__name__}")
+                self._began = self._clock()
+                self._collects_garbage = gc.isenabled()
+                gc.disable()
+            self._depth += 1
+            self._tell_if_late()
+
+    def on_end(self, _event: Any) -> None:
+        """Count an event that ends."""
+        with self._lock:
+            if self._depth == 0:
+                return
+            self._tell_if_late()
+            self._depth -= 1
+            if self._depth == 0:
+                self._seconds += self._clock() - self._began
+                if self._collects_garbage:
+                    gc.enable()
+
+    def _tell_if_late(self) -> None:
+        waited = self._seconds + self._clock() - self._began
+        is_quiet = self._n_silences > 0 or os.environ.get(QUIET_VARIABLE, "") not in ("", "0")
+        if waited > PATIENCE_SECONDS and not self._is_told and not is_quiet:
+            self._is_told = True
+            print(NOTICE, file=sys.stderr, flush=True)
+
+    @contextmanager
+    def silence(self) -> Iterator[None]:
+        """Print nothing in the body of a ``with``."""
+        with self._lock:
+            self._n_silences += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._n_silences -= 1
+
+
+#: The listener of this process.
+compilation = CompilationListener()
+event.register("numba:compile", compilation)

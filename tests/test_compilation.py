@@ -1,0 +1,165 @@
+"""What is compiled, when the user is told, and that nothing depends on who compiled."""
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+from types import SimpleNamespace
+
+import pytest
+from numba import njit
+
+from widemargin import compilation as module
+from widemargin.compilation import NOTICE, CompilationListener, compilation
+
+
+def make_event(name="widemargin.exact.loops"):
+    function = SimpleNamespace(__module__=name, __name__="loop")
+    return SimpleNamespace(data={"dispatcher": SimpleNamespace(py_func=function)})
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    monkeypatch.delenv(module.QUIET_VARIABLE, raising=False)
+    return SimpleNamespace(now=0.0)
+
+
+@pytest.fixture
+def listener(clock):
+    return CompilationListener(lambda: clock.now)
+
+
+def compile_for(listener, clock, seconds, event=None):
+    event = event or make_event()
+    listener.on_start(event)
+    clock.now += seconds
+    listener.on_end(event)
+
+
+def test_user_is_told_once_after_two_seconds_in_all(listener, clock, capsys):
+    compile_for(listener, clock, 1.5)
+    clock.now += 100.0
+    assert capsys.readouterr().err == ""
+    compile_for(listener, clock, 1.0)
+    compile_for(listener, clock, 5.0)
+    captured = capsys.readouterr()
+    assert captured.err == NOTICE + "\n"
+    assert captured.out == ""
+
+
+def test_user_is_told_while_parts_are_compiled(listener, clock, capsys):
+    listener.on_start(make_event())
+    clock.now += 3.0
+    listener.on_start(make_event("numba.np.arrayobj"))
+    assert capsys.readouterr().err == NOTICE + "\n"
+
+
+def test_compilation_of_other_packages_does_not_count(listener, clock, capsys):
+    compile_for(listener, clock, 10.0, make_event("elsewhere.loops"))
+    assert capsys.readouterr().err == ""
+    assert listener.functions == []
+
+
+@pytest.mark.parametrize(
+    ("value", "is_told"), [("1", False), ("yes", False), ("0", True), ("", True)]
+)
+def test_environment_keeps_the_line_away(listener, clock, capsys, monkeypatch, value, is_told):
+    monkeypatch.setenv(module.QUIET_VARIABLE, value)
+    compile_for(listener, clock, 3.0)
+    assert bool(capsys.readouterr().err) == is_told
+
+
+def test_silence_ends_with_its_body(listener, clock, capsys):
+    with listener.silence():
+        compile_for(listener, clock, 3.0)
+    assert capsys.readouterr().err == ""
+    compile_for(listener, clock, 0.0)
+    assert capsys.readouterr().err == NOTICE + "\n"
+
+
+def test_only_functions_that_python_calls_are_listed(listener, clock):
+    listener.on_start(make_event())
+    compile_for(listener, clock, 0.0, make_event("widemargin.exact.parts"))
+    listener.on_end(make_event())
+    assert listener.functions == ["widemargin.exact.loops.loop"]
+
+
+def test_threads_print_one_line(listener, clock, capsys):
+    clock.now = 0.0
+    listener.on_start(make_event())
+    clock.now = 3.0
+    threads = [threading.Thread(target=compile_for, args=(listener, clock, 0.0)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert capsys.readouterr().err == NOTICE + "\n"
+
+
+@pytest.mark.parametrize("is_enabled", [True, False])
+def test_garbage_collection_is_as_before(listener, clock, is_enabled):
+    before = gc.isenabled()
+    try:
+        (gc.enable if is_enabled else gc.disable)()
+        listener.on_start(make_event())
+        assert not gc.isenabled()
+        compile_for(listener, clock, 0.0)
+        assert not gc.isenabled()
+        listener.on_end(make_event())
+        assert gc.isenabled() == is_enabled
+    finally:
+        (gc.enable if before else gc.disable)()
+
+
+def test_listener_of_the_process_hears_numba():
+    def double(x):
+        return 2 * x
+
+    double.__module__ = "widemargin.exact.loops"
+    compiled = njit(double)
+    before = len(compilation.functions)
+    assert compiled(3) == 6
+    assert compiled(4) == 8
+    assert compilation.functions[before:] == ["widemargin.exact.loops.double"]
+
+
+FIT = """
+import hashlib, sys
+import numpy as np
+from scipy import sparse
+from widemargin import KernelSVC
+from widemargin.compilation import compilation
+r = np.random.default_rng(0)
+digest = hashlib.sha256()
+for n, d, make in ((5000, 5, np.asarray), (700, 9, np.asarray), (700, 9, sparse.csr_array)):
+    X = r.normal(size=(n, d))
+    for y in (X[:, 0] * X[:, 1] > 0, np.digitize(X[:, 0] + X[:, 1], (-1, 1))):
+        model = KernelSVC(n_jobs=1).fit(make(X), y)
+        digest.update(model.dual_coef_.tobytes() + model.decision_function(make(X)).tobytes())
+print(len(compilation.functions), digest.hexdigest())
+"""
+
+
+def run_fits(folder):
+    done = subprocess.run(
+        [sys.executable, "-c", FIT], capture_output=True, text=True, check=True,
+        env=os.environ | {"NUMBA_CACHE_DIR": str(folder), module.QUIET_VARIABLE: "1"},
+    )  # fmt: skip
+    n_compiled, digest = done.stdout.split()
+    assert done.stderr == ""
+    return int(n_compiled), digest
+
+
+def test_after_warmup_nothing_is_compiled_and_results_do_not_change(tmp_path):
+    """A process that loads all code from the cache computes what a process that compiles it does."""
+    n_compiled, digest = run_fits(tmp_path / "fits")
+    assert n_compiled > 0
+    done = subprocess.run(
+        [sys.executable, "-m", "widemargin.cli.command", "warmup", "--estimators", "KernelSVC"],
+        env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "warm"), module.QUIET_VARIABLE: "0"},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "widemargin.exact.pair_moves_fast.optimise_pairs" in done.stdout
+    assert done.stderr == ""
+    assert run_fits(tmp_path / "warm") == (0, digest)
