@@ -68,6 +68,6 @@ for size in sizes:
 figure, axis = plt.subplots(figsize=(6, 3.4), layout="constrained")
 axis.plot(sizes, accuracy, marker="o")
 axis.axhline(0.5, color="0.6", linestyle=":", label="guessing")
-axis.set(xlabel="letters in a part", ylabel="accuracy over three folds")
+axis.set(xticks=sizes, xlabel="letters in a part", ylabel="accuracy over three folds")
 axis.legend(frameon=False)
 plt.show()
