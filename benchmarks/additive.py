@@ -22,6 +22,7 @@ from benchmarks.additive_costs import (
     run_power,
     run_traffic,
 )
+from benchmarks.additive_defaults import run_defaults
 from benchmarks.additive_models import (
     compare,
     compile_on,
@@ -142,4 +143,5 @@ EXPERIMENTS: Experiments = {
     "approximation": run_approximation,
     "power": run_power,
     "cost": run_cost,
+    "defaults": run_defaults,
 }

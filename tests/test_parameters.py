@@ -16,7 +16,9 @@ def test_a_class_has_the_choices_of_the_classes_above_it():
     assert choices["combine"] == ("early", "naive", "bcm")
     assert choices["multi_class"] == find_choices(KernelSVC)["multi_class"] == ("ovo", "ovr")
     assert find_choices(AdditiveSVC)["multi_class"] == ("ovr",)
-    assert set(find_choices(AdditiveSVC)) == {"binning", "loss", "multi_class", "scaling", "solver"}
+    assert set(find_choices(AdditiveSVC)) == {
+        "binning", "fit_intercept", "loss", "multi_class", "scaling", "solver"
+    }  # fmt: skip
 
 
 def test_other_words_are_refused():

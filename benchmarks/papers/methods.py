@@ -129,25 +129,29 @@ FEATURE_METHODS = {
 }
 
 ONE = {"n_jobs": 1, "random_state": 0}
+#: PmSVM as in its paper, which has no intercept.
+PMSVM = ONE | {"C": 0.01, "fit_intercept": False}
 #: For the tables of PmSVM and ICD, on one thread.
 ADDITIVE_METHODS = {
-    "PmSVM-LUT-chi2": Method(PowerMeanSVC, "additive", True, fixed=ONE | {"lut": True}),
-    "PmSVM-chi2": Method(PowerMeanSVC, "additive", True, fixed=ONE),
+    "PmSVM-LUT-chi2": Method(PowerMeanSVC, "additive", True, fixed=PMSVM | {"lut": True}),
+    "PmSVM-chi2": Method(PowerMeanSVC, "additive", True, fixed=PMSVM),
     "fm-chi2": Method(FourierSVC, "additive", fixed=ONE | {"C": 0.01}),
     "PmSVM-LUT-HI": Method(
         PowerMeanSVC, "additive", True,
-        fixed=ONE | {"lut": True, "p": -8.0, "anchors": "chebyshev"},
+        fixed=PMSVM | {"lut": True, "p": -8.0, "anchors": "chebyshev"},
     ),
     "PmSVM-HI": Method(
-        PowerMeanSVC, "additive", True, fixed=ONE | {"p": -8.0, "anchors": "chebyshev"}
+        PowerMeanSVC, "additive", True, fixed=PMSVM | {"p": -8.0, "anchors": "chebyshev"}
     ),
     "fm-HI": Method(FourierSVC, "additive", fixed=ONE | {"C": 0.01, "kernel": "intersection"}),
     "LIBLINEAR": Method(LinearSVC, "linear", fixed={"random_state": 0, "tol": 0.1}),
     "LIBLINEAR (C=0.01)": Method(
         LinearSVC, "linear", fixed={"random_state": 0, "tol": 0.1, "C": 0.01}
     ),
-    "AdditiveSVC chi2": Method(AdditiveSVC, "additive", True, fixed=ONE | {"C": 0.1}),
-    "ICD": Method(IntersectionSVC, "additive", True, fixed=ONE),
+    "AdditiveSVC chi2": Method(
+        AdditiveSVC, "additive", True, fixed=ONE | {"C": 0.1, "fit_intercept": True}
+    ),
+    "ICD": Method(IntersectionSVC, "additive", True, fixed=ONE | {"C": 1e-3, "fit_intercept": False}),
     "PWLSGD": Method(PWLSGDSVC, "additive", fixed=ONE),
     "SIKMA": Method(SIKMASVC, "additive", fixed=ONE),
     "LIBSVM+HIK": Method(

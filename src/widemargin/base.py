@@ -27,7 +27,8 @@ from widemargin.validation import (
 class OneVsRest(DocLinkMixin, ClassifierMixin, BaseEstimator, ABC):
     """Base of classifiers with one decision function for two classes, else one for each class."""
 
-    C: float
+    #: A number, or a word where a class takes one.
+    C: Any
     class_weight: dict[Any, float] | str | None
     n_jobs: int | None
 
@@ -106,8 +107,18 @@ class OneVsRest(DocLinkMixin, ClassifierMixin, BaseEstimator, ABC):
 
     def _check_params(self) -> None:
         check_choices(self)
-        check_number("C", self.C, above=0)
+        self._check_cost()
         count_threads(self.n_jobs)
+
+    def _check_cost(self) -> None:
+        check_number("C", self.C, above=0)
+
+    def _cost(self) -> float:
+        """Return the cost of an error: C, unless a class has another meaning for it."""
+        return float(self.C)
+
+    def _measure_kernel(self, problem: Problem, norms: NDArray[np.float64]) -> None:
+        """Note the mean of k(x, x), for classes whose C or intercept depends on it."""
 
     @abstractmethod
     def _fit(self, problem: Problem) -> None:

@@ -38,20 +38,27 @@ class Layout:
     Attributes
     ----------
     types : tuple of type
-        Types of the values; float32 is what others become.
+        Types of the values. Others become float64, or float32 if that holds all their values.
     order : {"C", None}
         Order of the values, None for any.
     """
 
-    types: tuple[type, ...] = (np.float32, np.float64)
+    types: tuple[type, ...] = (np.float64, np.float32)
     order: str | None = "C"
+
+    def types_for(self, X: Any) -> list[type]:
+        """Return the types in the order in which the type of other values is chosen from them."""
+        given = getattr(X, "dtype", None)
+        is_short = isinstance(given, np.dtype) and given.kind in "biuf" and given.itemsize <= 2
+        first = np.float32 if is_short else np.float64
+        return [first, *(kind for kind in self.types if kind is not first)]
 
 
 FLOAT_ROWS = Layout()
 #: For classifiers that read values once, in blocks: a mapped file must not be copied whole. float32
 #: holds every value of the small types.
 ANY_BLOCKS = Layout(
-    (np.float32, np.float64, np.float16, np.uint8, np.int8, np.uint16, np.int16), None
+    (np.float64, np.float32, np.float16, np.uint8, np.int8, np.uint16, np.int16), None
 )
 
 
@@ -96,7 +103,7 @@ def _validate_rows(
         return X, y
     layout = FLOAT_ROWS if sparse.issparse(X) else layout
     checked: tuple[Any, Any] = validate_data(
-        estimator, X, y, accept_sparse="csr", dtype=list(layout.types), order=layout.order,
+        estimator, X, y, accept_sparse="csr", dtype=layout.types_for(X), order=layout.order,
         accept_large_sparse=True, reset=is_first,
     )  # fmt: skip
     return checked
@@ -119,7 +126,7 @@ def validate_regression(
         check_consistent_length(_accept_items(estimator, X), y)
     else:
         X, y = validate_data(
-            estimator, X, y, accept_sparse="csr", dtype=list(FLOAT_ROWS.types), order="C",
+            estimator, X, y, accept_sparse="csr", dtype=FLOAT_ROWS.types_for(X), order="C",
             accept_large_sparse=True, multi_output=True, y_numeric=True,
         )  # fmt: skip
     problem = _keep_weighted(X, sample_weight, precomputed=precomputed)
@@ -134,7 +141,7 @@ def validate_rows_alone(
         _accept_items(estimator, X)
     else:
         X = validate_data(
-            estimator, X, accept_sparse="csr", dtype=list(FLOAT_ROWS.types), order="C",
+            estimator, X, accept_sparse="csr", dtype=FLOAT_ROWS.types_for(X), order="C",
             accept_large_sparse=True,
         )  # fmt: skip
     return _keep_weighted(X, sample_weight, precomputed=precomputed)
@@ -224,7 +231,7 @@ def validate_queries(estimator: Any, X: Any, layout: Layout = FLOAT_ROWS) -> Any
         return X
     layout = FLOAT_ROWS if sparse.issparse(X) else layout
     X = validate_data(
-        estimator, X, accept_sparse="csr", dtype=list(layout.types), order=layout.order, reset=False,
+        estimator, X, accept_sparse="csr", dtype=layout.types_for(X), order=layout.order, reset=False,
         accept_large_sparse=True,
     )  # fmt: skip
     return canonical(X)

@@ -20,6 +20,7 @@ FITS: dict[str, tuple[dict[str, Any], ...]] = {
     "KernelSVR": ({},),
     "KernelOneClassSVM": ({},),
     "DCSVC": ({"n_levels": 1}, {"n_levels": 1, "stop_level": 1}),
+    "DCSVR": ({"n_levels": 1}, {"n_levels": 1, "stop_level": 1}),
     "AdditiveSVC": ({},),
     "IntersectionSVC": ({},),
     "PowerMeanSVC": ({},),

@@ -54,7 +54,7 @@ def test_it_is_a_linear_machine_on_its_table(counts, loss, as_sparse, n_classes)
     y = y if n_classes == 10 else (y > 4).astype(int)
     weights = np.random.default_rng(0).integers(1, 4, len(y)).astype(float)
     form = sparse.csr_matrix if as_sparse else np.asarray
-    model = AdditiveSVC(C=0.02, loss=loss, class_weight={0: 3.0}, **TIGHT)
+    model = AdditiveSVC(C=0.02, loss=loss, fit_intercept=True, class_weight={0: 3.0}, **TIGHT)
     model.fit(form(X), y, sample_weight=weights)
     scale = np.sqrt(model.quantiser_.span)
 
@@ -285,7 +285,7 @@ MAPPED = """
         while not done.wait(0.005):
             peak[0] = max(peak[0], own())
     thread = threading.Thread(target=watch); thread.start()
-    model = model(max_iter=3, tol=1.0, random_state=0)
+    model = model(max_iter=10, tol=0.1, random_state=0)
     model.fit_chunks(pieces) if way == "chunks" else model.fit(X, y)
     done.set(); thread.join()
     print(peak[0] - before, model.score(X[:1000], y[:1000]))
@@ -496,7 +496,7 @@ def test_a_converged_problem_stays_so_without_passes_to_finish(digits):
 def test_features_of_very_different_ranges_are_to_be_scaled(digits):
     X, y = load_wine(return_X_y=True)
     with pytest.warns(ConvergenceWarning, match='set scaling="max"'):
-        AdditiveSVC(random_state=0).fit(X, y)
+        AdditiveSVC(C=1.0, random_state=0).fit(X, y)
     assert AdditiveSVC(scaling="max", random_state=0).fit(X, y).stop_reason_ == "converged"
     with pytest.warns(ConvergenceWarning, match="scale the features$"):
         AdditiveSVC(scaling="max", max_iter=1).fit(X, y)

@@ -14,7 +14,7 @@ ANCHORS = (0.01, 0.06, 0.75)
 
 def by_hand(model, X, y, Z):
     """Decisions from the dual coefficients with the kernel of Eq. 39, zero where a number is."""
-    alpha = model._warm_state[1][:, 0]
+    alpha = model._warm_state[1].alpha[:, 0]
     anchors = model.anchors_ / model.unit_
     scaled, queries = X / model.unit_, Z / model.unit_
     K = reference.sum_over_features(
@@ -36,12 +36,14 @@ def test_decisions_are_those_of_equation_39(p, lut, as_sparse):
     X = grid[rng.integers(0, 1000, (150, 5))] * (rng.random((150, 5)) < 0.7)
     y = (X[:, 0] + X[:, 1] > 0.7).astype(int)
     form = sparse.csr_matrix if as_sparse else np.asarray
-    model = PowerMeanSVC(C=1.0, p=p, lut=lut, tol=0.01, warm_start=True, random_state=0)
+    model = PowerMeanSVC(
+        C=1.0, p=p, lut=lut, fit_intercept=False, tol=0.01, warm_start=True, random_state=0
+    )
     model.fit(form(X), y)
     decisions = by_hand(model, X, y, X)
     assert_allclose(model.decision_function(form(X)), decisions, atol=1e-6)
     # And the coefficients are where Algorithm 3 comes to rest.
-    alpha = model._warm_state[1][:, 0]
+    alpha = model._warm_state[1].alpha[:, 0]
     gradient = np.where(y == 1, 1, -1) * decisions - 1
     assert gradient[alpha < 1].min() > -0.01
     assert gradient[alpha > 0].max() < 0.01
@@ -133,15 +135,15 @@ def test_divergence_is_reported_and_the_best_kept():
     X = rng.random((400, 30)) ** 8
     y = (X[:, 0] > X[:, 1]).astype(int)
     model = PowerMeanSVC(
-        C=1e4, n_anchors=5, anchors=np.linspace(0.9, 1.0, 5), max_iter=200, warm_start=True,
-        random_state=0,
+        C=1e4, fit_intercept=False, n_anchors=5, anchors=np.linspace(0.9, 1.0, 5), max_iter=200,
+        warm_start=True, random_state=0,
     )  # fmt: skip
     with pytest.warns(ConvergenceWarning, match="diverged, and the best of its solutions is kept"):
         model.fit(X, y)
     assert model.stop_reason_ == "diverged"
     # What is kept is as good as it says: a pass over all rows found no larger violation.
     gradient = np.where(y == 1, 1, -1) * model.decision_function(X) - 1
-    alpha = model._warm_state[1][:, 0]
+    alpha = model._warm_state[1].alpha[:, 0]
     spread = gradient[alpha > 0].max() - gradient[alpha < 1e4].min()
     assert spread < 10 * model.violation_
 
@@ -160,7 +162,7 @@ def test_values_beyond_the_range_count_as_its_end(digits, unit, lut, as_sparse, 
         for factor in (10.0, 1e4):
             far = form(factor * unit * np.ceil(X[300:320]))
             assert_allclose(m.decision_function(far), end, rtol=1e-9)
-            assert_allclose(m.explain(far).sum(axis=2), end, rtol=1e-9)
+            assert_allclose(m.explain(far).sum(axis=2) + m.intercept_, end, rtol=1e-9)
 
 
 def test_later_pieces_beyond_the_range_count_as_its_end(digits):

@@ -59,7 +59,7 @@ ESTIMATORS = {
     ],
     "divide": ["clusterer", "dc_svc", "dc_svr", "level_parts", "levels_mixin"],
     "additive": [
-        "additive_svc", "classifier_base", "intersection_svc", "lr_svc", "mixins",
+        "additive_svc", "classifier_base", "intersection_svc", "kernel_scale", "lr_svc", "mixins",
         "power_mean_svc", "tables_mixin",
     ],
     "projected": ["classifier_base", "projected_svc"],

@@ -432,7 +432,9 @@ def test_sign_far_from_all_support_vectors(form, early):
     y = np.where(X[:, 0] > 0.5, 1, -1)
     queries = np.c_[rng.uniform(-2.0, 3.0, 400), rng.uniform(1.2, 2.0, 400)]
     params = {"gamma": 200.0, "fit_intercept": False}
-    divided = DCSVC(**params, n_clusters=3, n_levels=1, stop_level=1)
+    divided = DCSVC(
+        **params, n_clusters=3, n_levels=1, stop_level=1, background=0, overlap=0.0, n_nearest=1
+    )
     model = divided if early else KernelSVC(**params)
     turn = sparse.csr_matrix if form == "csr" else np.asarray
     model.fit(turn(X), y)

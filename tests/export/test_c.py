@@ -283,7 +283,7 @@ def test_rows_between_clusters_in_fixed_point(tmp_path):
     X = rng.normal(size=(200, 1))
     model = DCSVC(
         kernel="linear", n_clusters=4, n_levels=2, stop_level=2, sample_size=40, fit_intercept=False,
-        random_state=0,
+        random_state=0, background=0, overlap=0.0, n_nearest=1,
     ).fit(X, X[:, 0] * rng.normal(size=200) > 0)  # fmt: skip
     described = describe(model)
     queries = np.linspace(-2, 2, 4001)[:, None].astype(np.float32).astype(np.float64)

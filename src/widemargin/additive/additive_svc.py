@@ -35,8 +35,10 @@ class AdditiveSVC(TablesMixin):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Cost of an error; smaller values regularise more.
+    C : float or "scale", default="scale"
+        Cost of an error; smaller values regularise more. ``"scale"`` divides a constant by the mean of
+        k(x, x) over the training rows, or over those of the first call of `partial_fit`, so that it
+        suits any number of features in any unit; see `C_`.
     kernel : str, callable or Kernel, default="chi2"
         ``"chi2"``, ``"intersection"``, ``"hellinger"``, ``"jensen_shannon"``, ``"power_mean"``, an
         additive kernel object, or a callable ``k(x, y)`` of two arrays of numbers, symmetric and
@@ -61,8 +63,9 @@ class AdditiveSVC(TablesMixin):
         Dual coordinate descent, or stochastic descent on the primal problem, as in `partial_fit`.
     multi_class : {"ovr"}, default="ovr"
         One class against the rest.
-    fit_intercept : bool, default=True
-        Whether to fit an intercept. It is regularised like the coefficients, as in LIBLINEAR.
+    fit_intercept : {"free", True, False}, default="free"
+        ``"free"`` fits an intercept without penalty, as `KernelSVC` does, and True one that is
+        regularised like the coefficients, as in LIBLINEAR. Stochastic descent regularises both.
     alpha : float or None, default=None
         Regularisation of stochastic descent; None for ``1 / (C n_samples)``.
     eta0 : float, default=1.0
@@ -98,6 +101,10 @@ class AdditiveSVC(TablesMixin):
         Coefficients of the numbers; one function for two classes, else one for each class.
     intercept_ : ndarray of shape (n_functions,)
         Constants.
+    C_ : float
+        The cost of an error that was used.
+    kernel_mean_ : float
+        Mean of k(x, x) over the training rows.
     rank_ : int
         Number of columns of the table; 0 if every bin has a value of its own.
     left_out_ : float
@@ -141,7 +148,7 @@ class AdditiveSVC(TablesMixin):
     def __init__(
         self,
         *,
-        C: float = 1.0,
+        C: float | str = "scale",
         kernel: str | Kernel | Callable[[Any, Any], Any] = "chi2",
         p: float = -1.0,
         rank: int | str = "auto",
@@ -151,7 +158,7 @@ class AdditiveSVC(TablesMixin):
         loss: str = "squared_hinge",
         solver: str = "dual",
         multi_class: str = "ovr",
-        fit_intercept: bool = True,
+        fit_intercept: bool | str = "free",
         alpha: float | None = None,
         eta0: float = 1.0,
         class_weight: dict[Any, float] | str | None = None,

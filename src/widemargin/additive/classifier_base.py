@@ -8,7 +8,13 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from widemargin.additive.coded_rows import Rows
-from widemargin.additive.dual_descent import Descent, LinearResult, OneVsRestDual, descend
+from widemargin.additive.dual_descent import (
+    Descent,
+    LinearResult,
+    OneVsRestDual,
+    WarmStart,
+    descend,
+)
 from widemargin.base import OneVsRest
 from widemargin.deadline import start_deadline
 from widemargin.kernels import is_small
@@ -83,7 +89,9 @@ class LinearClassifier(OneVsRest):
     ) -> LinearResult:
         """Solve the dual of every one-vs-rest problem."""
         check_norms("X: kernel values", norms, "MinMaxScaler")
-        costs = self.C * problem.weights
+        self._measure_kernel(problem, norms)
+        rows, norms = self._release_intercept(rows, norms)
+        costs = self._cost() * problem.weights
         squared = self.loss == "squared_hinge"
         dual = OneVsRestDual(
             labels=problem.labels.astype(np.int64),
@@ -91,19 +99,31 @@ class LinearClassifier(OneVsRest):
             upper=np.full(len(costs), np.inf) if squared else costs,
             ridge=0.5 / costs if squared else np.zeros(len(costs)),
             norms=norms,
+            is_free=self._has_free_intercept(),
         )
-        start = self._warm_alpha(problem)
+        start = self._warm_start_from(problem)
         with show_passes(self.verbose) as show, open_workers(self.n_jobs) as workers:
             settings = self._settings(problem, deadline)
             result = descend(rows, dual, settings, workers, start, show)
         self._keep_progress(problem, result)
         return result
 
-    def _warm_alpha(self, problem: Problem) -> NDArray[np.float64] | None:
+    def _has_free_intercept(self) -> bool:
+        """Return whether the last extra number of the rows makes an intercept without penalty."""
+        return False
+
+    def _release_intercept(
+        self, rows: Rows, norms: NDArray[np.float64]
+    ) -> tuple[Rows, NDArray[np.float64]]:
+        """Return rows and norms for which the intercept has the penalty that the class wants."""
+        return rows, norms
+
+    def _warm_start_from(self, problem: Problem) -> WarmStart | None:
         state = getattr(self, "_warm_state", None) if self.warm_start else None
         if state is None or not np.array_equal(state[0], problem.labels):
             return None
-        return state[1]
+        start: WarmStart = state[1]
+        return start
 
     def _keep_progress(self, problem: Problem, result: LinearResult) -> None:
         n_iter = result.n_iter
@@ -111,7 +131,7 @@ class LinearClassifier(OneVsRest):
         self.stop_reason_ = result.stop_reason.value
         self.violation_ = float(result.violation.max())
         if self.warm_start:
-            self._warm_state = (problem.labels, result.alpha)
+            self._warm_state = (problem.labels, WarmStart(result.alpha, result.extra))
 
     def _note_part(self, part: Problem, problem: Problem) -> None:
         """Set the stop reason to ``"max_time"`` if there was no time to represent all rows."""

@@ -190,16 +190,15 @@ def gram_rows(rows: Rows, workers: Workers) -> Rows:
         kernel.block(points, np.arange(n), points, np.arange(n), K, workers)
     else:
         sum_minima(levels.toarray(), K)
-    extra = rows.extra_read.reshape(n, -1)
-    K += extra @ extra.T
+    extra = rows.extra_read.reshape(n, -1), rows.extra_write.reshape(n, -1)
     return _rows(
         kind=fast.GRAM, codes=_no_codes(n), rank=n, plain_write=K.ravel(), dtype=K.dtype,
-        scale=np.ones(n, K.dtype), is_symmetric=True,
+        scale=np.ones(n, K.dtype), is_symmetric=True, extra=extra,
     )  # fmt: skip
 
 
-def weigh_bins(rows: Rows, signed: FloatArray) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the curves and extra coefficients of every class for its signed dual variables."""
+def weigh_bins(rows: Rows, signed: FloatArray) -> NDArray[Any]:
+    """Return the curves of every class for its signed dual variables."""
     coef = np.empty((signed.shape[1], count_coefs(rows)), float_type(rows))
     weights, curves = np.empty(coef.shape[1]), np.empty(coef.shape[1])
     for k, factors in enumerate(np.ascontiguousarray(signed.T)):
@@ -208,7 +207,7 @@ def weigh_bins(rows: Rows, signed: FloatArray) -> tuple[NDArray[Any], NDArray[An
         )
         to_curves(weights, rows.offsets, rows.read, rows.scale, curves)
         coef[k] = curves
-    return coef, signed.T @ rows.extra_write.reshape(len(signed), -1)
+    return coef
 
 
 def pad_rank(coef: FloatArray, rank: int) -> FloatArray:

@@ -89,8 +89,7 @@ def solve_crammer_singer(
     with open_workers(1) as workers:
         among = gram_rows(rows, workers)
     alone = _make_passes(among, problem, settings, callback)
-    coef, extra = weigh_bins(rows, alone.alpha)
-    return replace(alone, coef=coef, extra=extra)
+    return replace(alone, coef=weigh_bins(rows, alone.alpha))
 
 
 def _make_passes(

@@ -8,7 +8,7 @@ solves several classes at once, so that a row is computed from its codes once fo
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +63,8 @@ class OneVsRestDual:
         Numbers that the squared hinge loss adds to the diagonal: D in ICD Eq. 11.
     norms : ndarray of shape (n,)
         Diagonal of the kernel matrix.
+    is_free : bool
+        Whether the coefficient of the last extra number, which is one for every row, has no penalty.
     """
 
     labels: NDArray[np.int64]
@@ -70,6 +72,22 @@ class OneVsRestDual:
     upper: FloatArray
     ridge: FloatArray
     norms: FloatArray
+    is_free: bool = False
+
+
+class WarmStart(NamedTuple):
+    """Solution from which a descent starts.
+
+    Attributes
+    ----------
+    alpha : ndarray of shape (n, n_problems)
+        Dual variables, not negative.
+    extra : ndarray of shape (n_problems, n_extra)
+        Coefficients of the extra numbers.
+    """
+
+    alpha: FloatArray
+    extra: NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -136,7 +154,7 @@ def descend(
     problem: OneVsRestDual,
     settings: Descent,
     workers: Workers,
-    start: FloatArray | None = None,
+    start: WarmStart | None = None,
     callback: Callable[[int, float], object] | None = None,
 ) -> LinearResult:
     """Solve the dual of every one-vs-rest problem.
@@ -154,8 +172,8 @@ def descend(
         When to stop.
     workers : Workers
         Threads, which share the classes.
-    start : ndarray of shape (n, n_problems), optional
-        Dual variables to start from.
+    start : WarmStart, optional
+        Solution to start from.
     callback : callable, optional
         Called with the number of the pass and the violation, from the thread that made it.
 
@@ -180,8 +198,8 @@ def descend(
     among = gram_rows(rows, workers)
     alone = _solve_groups(among, problem, settings, workers, start, callback)
     is_positive = problem.labels[:, None] == problem.positives
-    coef, extra = weigh_bins(rows, np.where(is_positive, alone.alpha, -alone.alpha))
-    return replace(alone, coef=coef, extra=extra)
+    coef = weigh_bins(rows, np.where(is_positive, alone.alpha, -alone.alpha))
+    return replace(alone, coef=coef)
 
 
 def _solve_groups(
@@ -189,7 +207,7 @@ def _solve_groups(
     problem: OneVsRestDual,
     settings: Descent,
     workers: Workers,
-    start: FloatArray | None,
+    start: WarmStart | None,
     callback: Callable[[int, float], object] | None,
 ) -> LinearResult:
     """Solve the problems of a few classes at a time, so that a row is read once for all of these."""
@@ -227,13 +245,15 @@ class _Group:
         rows: Rows,
         problem: OneVsRestDual,
         members: NDArray[np.intp],
-        start: FloatArray | None,
+        start: WarmStart | None,
     ) -> None:
         self.rows = rows
         self.info = np.column_stack(
             [problem.labels, problem.upper, problem.ridge, problem.norms]
         ).ravel()
         self.positives = problem.positives[members]
+        self.labels, self.is_free = problem.labels, problem.is_free
+        self.moves = np.zeros(len(members))
         n, k = len(problem.labels), len(members)
         self.alpha = np.zeros((n, k))
         self.shrunk = np.zeros((n, k), bool)
@@ -249,10 +269,12 @@ class _Group:
         # All groups share the multiplications that may be spent on finishing.
         self.work = count_work(rows) * len(problem.positives)
         if start is not None:
-            self.alpha[:] = np.minimum(start[:, members], problem.upper[:, None])
+            self.alpha[:] = np.minimum(start.alpha[:, members], problem.upper[:, None])
             fast.add_rows(
                 rows, problem.labels, self.positives, self.alpha, self.room, self.coef, self.extra
             )
+            if problem.is_free:
+                self.extra[:, -1] = start.extra[members, -1]
 
     def solve(
         self, settings: Descent, workers: Workers, callback: Callable[[int, float], object] | None
@@ -298,9 +320,13 @@ class _Group:
                 self.shrunk[:, ~self.is_done] = False
             is_full = not self.shrunk[:, ~self.is_done].any()
             order = np.flatnonzero(~self.shrunk.all(axis=1))
+            if self.is_free:
+                self.extra[:, -1] += self.moves.astype(self.extra.dtype)
             is_whole = self._sweep(rng.permutation(order), tops, bottoms, settings.deadline)
             going = ~self.is_done
             self.violation[going] = np.maximum(self.highest - self.lowest, 0.0)[going]
+            if self.is_free:
+                self._find_moves(going)
             self.n_iter[going] += 1
             if not is_whole:
                 break
@@ -322,6 +348,21 @@ class _Group:
         if best is not None:
             best.restore()
         return reason
+
+    def _find_moves(self, going: NDArray[np.bool_]) -> None:
+        """Find by how much the intercepts move before the next pass; this counts as a violation.
+
+        A free intercept asks for ``sum(y a) = 0``. A pass keeps the intercept at a centre plus
+        ``step sum(y a)``, where ``step`` is what an update writes for the constant. Then the intercept
+        becomes the next centre: this is the method of multipliers, with the intercept as multiplier.
+        """
+        step = float(self.rows.extra_write[self.rows.n_extra - 1])
+        self.moves[:] = 0.0
+        for k in np.flatnonzero(going):
+            # A matrix of signs would be as large as the dual variables.
+            positive = self.alpha[:, k].sum(where=self.labels == self.positives[k])
+            self.moves[k] = step * (2.0 * positive - self.alpha[:, k].sum())
+            self.violation[k] = max(self.violation[k], abs(self.moves[k]))
 
     def _sweep(
         self, order: NDArray[np.intp], tops: FloatArray, bottoms: FloatArray, deadline: float | None

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from widemargin.additive.classifier_base import LinearClassifier, asked_classes
+from widemargin.additive.classifier_base import asked_classes
 from widemargin.additive.coded_rows import (
     Rows,
     bin_rows,
@@ -18,9 +18,11 @@ from widemargin.additive.codes import Codes
 from widemargin.additive.crammer_singer import MulticlassDual, solve_crammer_singer
 from widemargin.additive.curves import BinModel, bin_offsets
 from widemargin.additive.dual_descent import LinearResult, gather_results
+from widemargin.additive.kernel_scale import KernelScaleMixin
 from widemargin.additive.mixins import CurvesMixin
 from widemargin.additive.primal_newton import UnaryRows, solve_primal
 from widemargin.additive.quantiles import fit_clipped_bins
+from widemargin.additive.representations import constants
 from widemargin.deadline import share_time
 from widemargin.parameters import Choices
 from widemargin.problem import Problem
@@ -28,7 +30,7 @@ from widemargin.progress import show_passes
 from widemargin.validation import ANY_BLOCKS, check_integer, check_number
 
 
-class IntersectionSVC(CurvesMixin, LinearClassifier):
+class IntersectionSVC(CurvesMixin, KernelScaleMixin):
     """Support vector classifier with the histogram intersection kernel: ICD.
 
     The method of Wu, "A Fast Dual Method for HIK SVM Learning" (ECCV 2010). Feature values become
@@ -37,8 +39,9 @@ class IntersectionSVC(CurvesMixin, LinearClassifier):
 
     Parameters
     ----------
-    C : float, default=1e-3
-        Cost of an error. It is small because kernel values are large.
+    C : float or "scale", default="scale"
+        Cost of an error. ``"scale"`` divides a constant by the mean of k(x, x), the sum of the bins of
+        a row, over the training rows; see `C_`. The paper uses 0.001.
     n_bins : int, default=100
         Values from the smallest to the quantile of ``clip_quantile`` become 0 to ``n_bins``, larger
         ones ``n_bins`` (ICD Eq. 13). Histograms of whole numbers up to 4095 are used as they are.
@@ -54,6 +57,10 @@ class IntersectionSVC(CurvesMixin, LinearClassifier):
         measurements.
     multi_class : {"ovr", "crammer_singer"}, default="ovr"
         One class against the rest, or all classes at once, with the hinge loss and its own solver.
+    fit_intercept : {"auto", "free", True, False}, default="auto"
+        ``"free"`` fits an intercept without penalty, as `KernelSVC` does; True one that is regularised
+        like a curve of height one; False none, as in the paper. ``"auto"`` is ``"free"``, except
+        that ``solver="primal"`` and ``multi_class="crammer_singer"`` have no intercept.
     class_weight : dict, "balanced" or None, default=None
         Factor on C for each class.
     tol : float, default=0.1
@@ -81,6 +88,12 @@ class IntersectionSVC(CurvesMixin, LinearClassifier):
     tables_ : ndarray of shape (n_functions, n_features, n_bins + 1)
         Value of every decision curve at every bin. The array is computed at each access, because the
         model keeps no bins beyond the largest training values.
+    intercept_ : ndarray of shape (n_functions,)
+        Constants of the decision functions.
+    C_ : float
+        The cost of an error that was used.
+    kernel_mean_ : float
+        Mean of k(x, x) over the training rows.
     quantiser_ : Quantiser
         Object that maps values to bins; ``grid``, ``low`` and ``span`` determine them.
     feature_ranges_ : ndarray of shape (2, n_features)
@@ -94,7 +107,7 @@ class IntersectionSVC(CurvesMixin, LinearClassifier):
 
     Notes
     -----
-    There is no intercept, as in the paper. In predictions, values beyond the range of the bins
+    In predictions, values beyond the range of the bins
     count as its ends. All features share one range, so features in different units should be scaled
     first. If there are negative values, zero is a bin like any other, and every value of sparse
     data has a code of one byte, or of two with more than 256 bins. Otherwise only stored values
@@ -114,17 +127,19 @@ class IntersectionSVC(CurvesMixin, LinearClassifier):
     _choices: ClassVar[Choices] = {
         "solver": ("auto", "dual", "primal"),
         "multi_class": ("ovr", "crammer_singer"),
+        "fit_intercept": ("auto", "free", True, False),
     }
 
     def __init__(
         self,
         *,
-        C: float = 1e-3,
+        C: float | str = "scale",
         n_bins: int = 100,
         clip_quantile: float = 0.975,
         loss: str = "squared_hinge",
         solver: str = "auto",
         multi_class: str = "ovr",
+        fit_intercept: bool | str = "auto",
         class_weight: dict[Any, float] | str | None = None,
         tol: float = 0.1,
         max_iter: int = 1000,
@@ -140,6 +155,7 @@ class IntersectionSVC(CurvesMixin, LinearClassifier):
         self.loss = loss
         self.solver = solver
         self.multi_class = multi_class
+        self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.tol = tol
         self.max_iter = max_iter
@@ -162,17 +178,33 @@ class IntersectionSVC(CurvesMixin, LinearClassifier):
                 "solver: the primal problem with loss='hinge' has no gradient; use "
                 "loss='squared_hinge' or solver='dual'"
             )
+        if self.fit_intercept not in ("auto", False) and not self._is_descent():
+            raise ValueError(
+                f"fit_intercept: {self.fit_intercept!r} needs solver='dual' and multi_class='ovr'; "
+                "use 'auto' or False with other solvers"
+            )
+
+    def _is_descent(self) -> bool:
+        """Return whether the solver is dual coordinate descent, one class against the rest."""
+        return self.solver != "primal" and self.multi_class == "ovr"
+
+    def _has_intercept(self) -> bool:
+        return bool(self.fit_intercept) and self._is_descent()
+
+    def _has_free_intercept(self) -> bool:
+        return self._has_intercept() and self.fit_intercept in ("auto", "free")
 
     def _fit(self, problem: Problem) -> None:
         """Fit to validated data: represent, solve, model."""
         deadline = self._deadline()
         codes = self._represent(problem)
         offsets = bin_offsets(codes)
-        curves = self._solve(problem, codes, offsets, deadline).coef
+        result = self._solve(problem, codes, offsets, deadline)
+        curves, intercept = result.coef, result.extra.sum(axis=1, dtype=np.float64)
         if len(problem.classes) == 2 and len(curves) == 2:
             # Crammer and Singer's two functions are opposite, and their difference decides.
-            curves = curves[1:] - curves[:1]
-        model = BinModel(self.quantiser_, offsets, curves, np.zeros(len(curves)))
+            curves, intercept = curves[1:] - curves[:1], np.zeros(1)
+        model = BinModel(self.quantiser_, offsets, curves, intercept)
         self._model = self._prefer_majority(model, problem)
 
     def _represent(self, problem: Problem) -> Codes:
@@ -195,8 +227,9 @@ class IntersectionSVC(CurvesMixin, LinearClassifier):
         ones = np.ones(problem.X.shape[1])
         dtype = np.float64 if at_once else self._dtype(problem)
         is_indicator = find_indicators(codes, offsets)
-        rows = bin_rows(codes, offsets, levels, ones, None, dtype, is_indicator=is_indicator)
-        norms = sum_over_codes(codes, rows, levels, ones)
+        extra = constants(len(codes), self._has_intercept())
+        rows = bin_rows(codes, offsets, levels, ones, extra, dtype, is_indicator=is_indicator)
+        norms = sum_over_codes(codes, rows, levels, ones) + rows.n_extra
         solve = self._solve_at_once if at_once else self._descend
         result = solve(problem, rows, norms, deadline)
         draw_indicators(offsets, is_indicator, result.coef)
@@ -206,7 +239,8 @@ class IntersectionSVC(CurvesMixin, LinearClassifier):
         self, problem: Problem, codes: Codes, offsets: NDArray[np.int64], deadline: float | None
     ) -> LinearResult:
         rows, settings = UnaryRows(codes, offsets), self._settings(problem, deadline)
-        costs, asked, results = self.C * problem.weights, asked_classes(problem), []
+        self._measure_kernel(problem, rows.multiply(np.ones(rows.size)))
+        costs, asked, results = self._cost() * problem.weights, asked_classes(problem), []
         for number, c in enumerate(asked):
             own = replace(settings, deadline=share_time(deadline, len(asked) - number))
             y = np.where(problem.labels == c, 1.0, -1.0)
@@ -218,9 +252,10 @@ class IntersectionSVC(CurvesMixin, LinearClassifier):
     def _solve_at_once(
         self, problem: Problem, rows: Rows, norms: NDArray[np.float64], deadline: float | None
     ) -> LinearResult:
+        self._measure_kernel(problem, norms)
         dual = MulticlassDual(
             labels=problem.labels.astype(np.int64),
-            costs=self.C * problem.weights,
+            costs=self._cost() * problem.weights,
             norms=norms,
             n_classes=len(problem.classes),
         )

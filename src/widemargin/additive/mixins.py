@@ -258,6 +258,8 @@ class StochasticMixin(OneVsRest):
             self._prepare(problem)
         data, n_seen = self._represent(problem), len(problem.labels)
         check_norms("X: kernel values", data.norms, "MinMaxScaler")
+        if is_first or not hasattr(self, "kernel_mean_"):
+            self._measure_kernel(problem, data.norms)
         state = start_stochastic(data.rows, len(asked_classes(problem)))
         if not is_first:
             coef, state.extra[:] = data.take_apart(self._model)
@@ -278,7 +280,7 @@ class StochasticMixin(OneVsRest):
             positives=asked_classes(problem),
             weights=problem.weights,
             norms=data.norms,
-            penalty=1.0 / (self.C * n_seen) if self.alpha is None else self.alpha,
+            penalty=1.0 / (self._cost() * n_seen) if self.alpha is None else self.alpha,
             delay=self.eta0,
             is_squared=self.loss == "squared_hinge",
         )
@@ -298,6 +300,7 @@ class StochasticMixin(OneVsRest):
         self, problem: Problem, data: Representation, deadline: float | None
     ) -> tuple[NDArray[Any], NDArray[Any]]:
         check_norms("X: kernel values", data.norms, "MinMaxScaler")
+        self._measure_kernel(problem, data.norms)
         primal = self._make_primal(problem, data, len(problem.labels))
         settings = self._settings(problem, deadline)
         with show_passes(self.verbose) as show:

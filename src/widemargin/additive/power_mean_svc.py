@@ -8,12 +8,17 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from widemargin.additive.classifier_base import LinearClassifier
 from widemargin.additive.curves import TableModel
+from widemargin.additive.kernel_scale import KernelScaleMixin
 from widemargin.additive.mixins import CurvesMixin, NonnegativeMixin, StochasticMixin
 from widemargin.additive.power_mean_table import PAPER_ANCHORS, chebyshev_anchors
 from widemargin.additive.quantiser import Quantiser
-from widemargin.additive.representations import LogRepresentation, Regression, represent_in_time
+from widemargin.additive.representations import (
+    LogRepresentation,
+    Regression,
+    constants,
+    represent_in_time,
+)
 from widemargin.additive.scalar_kernels import ScalarKernel, make_scalar_kernel, paper_power_mean
 from widemargin.majority import judged_rows
 from widemargin.parameters import Choices
@@ -24,7 +29,7 @@ from widemargin.validation import as_floats, check_choice, check_flag, check_int
 OLD_DUAL = "dcd"
 
 
-class PowerMeanSVC(StochasticMixin, NonnegativeMixin, CurvesMixin, LinearClassifier):
+class PowerMeanSVC(StochasticMixin, NonnegativeMixin, CurvesMixin, KernelScaleMixin):
     """Power mean SVM (PmSVM): any additive kernel through a regression on logarithms.
 
     The methods of Wu and Yang, "Power Mean SVM": Algorithm 3 (PmSVM), with tables (PmSVM-LUT) and
@@ -34,8 +39,9 @@ class PowerMeanSVC(StochasticMixin, NonnegativeMixin, CurvesMixin, LinearClassif
 
     Parameters
     ----------
-    C : float, default=0.01
-        Cost of an error.
+    C : float or "scale", default="scale"
+        Cost of an error. ``"scale"`` divides a constant by the mean of k(x, x) over the training
+        rows, or over those of the first call of `partial_fit`; see `C_`. The paper uses 0.01.
     p : float, default=-1.0
         Exponent of the power mean, from ``-inf`` (intersection) over -1 (chi-square) to 0
         (Hellinger). The paper simulates the intersection by -8.
@@ -57,6 +63,9 @@ class PowerMeanSVC(StochasticMixin, NonnegativeMixin, CurvesMixin, LinearClassif
         Dual coordinate descent, or stochastic descent on the primal problem.
     loss : {"hinge", "squared_hinge"}, default="hinge"
         Loss of a row on the wrong side of its margin.
+    fit_intercept : {"free", True, False}, default="free"
+        ``"free"`` fits an intercept without penalty, as `KernelSVC` does, and True one that is
+        regularised like the coefficients. Stochastic descent regularises both. The paper has none.
     alpha : float or None, default=None
         Regularisation of stochastic descent; None for ``1 / (C n_samples)``.
     eta0 : float, default=1.0
@@ -92,6 +101,12 @@ class PowerMeanSVC(StochasticMixin, NonnegativeMixin, CurvesMixin, LinearClassif
         Anchors, in the unit of the features, counted from `origin_`.
     coef_ : ndarray of shape (n_functions, n_features, n_anchors)
         Coefficients of the powers of ``ln((x - origin_) / unit_ + offset)``.
+    intercept_ : ndarray of shape (n_functions,)
+        Constants.
+    C_ : float
+        The cost of an error that was used.
+    kernel_mean_ : float
+        Mean of k(x, x) over the training rows.
     n_seen_, t_ : int
         Number of rows in all calls since `fit`, and number of steps, one for each visit to a row.
     unit_ : float
@@ -135,7 +150,7 @@ class PowerMeanSVC(StochasticMixin, NonnegativeMixin, CurvesMixin, LinearClassif
     def __init__(
         self,
         *,
-        C: float = 0.01,
+        C: float | str = "scale",
         p: float = -1.0,
         kernel: str | Callable[[Any, Any], Any] | None = None,
         n_anchors: int = 3,
@@ -145,6 +160,7 @@ class PowerMeanSVC(StochasticMixin, NonnegativeMixin, CurvesMixin, LinearClassif
         n_bins: int = 1000,
         solver: str = "dual",
         loss: str = "hinge",
+        fit_intercept: bool | str = "free",
         alpha: float | None = None,
         eta0: float = 1.0,
         class_weight: dict[Any, float] | str | None = None,
@@ -166,6 +182,7 @@ class PowerMeanSVC(StochasticMixin, NonnegativeMixin, CurvesMixin, LinearClassif
         self.n_bins = n_bins
         self.solver = solver
         self.loss = loss
+        self.fit_intercept = fit_intercept
         self.alpha = alpha
         self.eta0 = eta0
         self.class_weight = class_weight
@@ -245,9 +262,10 @@ class PowerMeanSVC(StochasticMixin, NonnegativeMixin, CurvesMixin, LinearClassif
             d = problem.X.shape[1]
             grid = np.linspace(0.0, 1.0, self.n_bins)
             quantiser = Quantiser(np.zeros(d), np.full(d, self.unit_), grid, "uniform")
+        constant = constants(problem.X.shape[0], self._has_intercept())
         regression = Regression(self.anchors_, self.offset, self.unit_)
         return LogRepresentation(
-            problem.X, self._scalar_kernel(), quantiser, regression, self._dtype(problem)
+            problem.X, self._scalar_kernel(), quantiser, regression, constant, self._dtype(problem)
         )
 
     @property

@@ -149,7 +149,7 @@ class BinRepresentation:
 
 def constants(n_rows: int, wanted: bool) -> tuple[FloatArray, FloatArray]:
     """Return the extra number of every row that makes an intercept, or none."""
-    ones = np.ones((n_rows, 1 if wanted else 0))
+    ones = np.broadcast_to(1.0, (n_rows, 1 if wanted else 0))
     return ones, ones
 
 
@@ -187,6 +187,8 @@ class LogRepresentation:
         Grid of the values.
     regression : Regression
         Anchors, offset and unit.
+    constant : tuple of two ndarrays of shape (n, 0) or (n, 1)
+        The extra number of each row that makes an intercept, see `constants`.
     dtype : type
         Type of the numbers.
     """
@@ -197,9 +199,11 @@ class LogRepresentation:
         kernel: ScalarKernel,
         quantiser: Quantiser | None,
         regression: Regression,
+        constant: tuple[FloatArray, FloatArray],
         dtype: type,
     ) -> None:
         anchors, offset, unit = regression
+        self.constant = constant
         self.n_anchors = len(anchors)
         if quantiser is None:
             codes, values = number_values(X)
@@ -222,22 +226,28 @@ class LogRepresentation:
             codes, read, write, kernel.diag(values), np.searchsorted(values, 0.0), dtype
         )
 
+    @property
+    def n_constants(self) -> int:
+        """Number of constants of a row: one if there is an intercept."""
+        return self.constant[0].shape[1]
+
     def _make_rows(
         self, codes: Codes, read: FloatArray, write: FloatArray, diag: FloatArray, zero: Any,
         dtype: type,
     ) -> None:  # fmt: skip
         """Make the rows and norms; of sparse data, with the share of the zeros folded in."""
         ones = np.ones(codes.n_features)
-        extra, base = None, 0.0
+        extra, base = self.constant, 0.0
         self.zero_read = read[zero]
         self.zero_write: FloatArray | None = None
         if codes.is_sparse:
             self.zero_write = write[zero]
             read, write = read - read[zero], write - write[zero]
             base, diag = codes.n_features * diag[zero], diag - diag[zero]
-            extra = fold_zeros(codes, read, write, self.zero_read, self.zero_write)
+            folded = fold_zeros(codes, read, write, self.zero_read, self.zero_write)
+            extra = np.hstack([folded[0], extra[0]]), np.hstack([folded[1], extra[1]])
         self.rows = table_rows(codes, read, write, ones, extra, dtype)
-        self.norms = sum_over_codes(codes, self.rows, diag, ones) + base
+        self.norms = sum_over_codes(codes, self.rows, diag, ones) + base + self.n_constants
 
     def make_model(self, coef: NDArray[Any], extra: NDArray[Any]) -> TableModel:
         """Make the model with these coefficients."""
@@ -246,7 +256,8 @@ class LogRepresentation:
         if self.zero_write is not None:
             # Every row added this much to every feature, as if the feature were zero in that row.
             shaped += extra[:, :1, None] * self.zero_write
-        return TableModel(self.encoder, shaped, np.zeros(len(coef)))
+        intercept = extra[:, -1] if self.n_constants else np.zeros(len(coef))
+        return TableModel(self.encoder, shaped, intercept.astype(np.float64))
 
     def take_apart(self, model: TableModel) -> tuple[FloatArray, FloatArray]:
         """Return the coefficients of a model, and the extra ones that stand for the zeros.
@@ -256,6 +267,8 @@ class LogRepresentation:
         extra = np.zeros((len(model.coef), self.rows.n_extra))
         if self.zero_write is not None:
             extra[:, 1] = (model.coef @ self.zero_read).sum(axis=1)
+        if self.n_constants:
+            extra[:, -1] = model.intercept
         return pad_rank(model.coef, self.rows.rank), extra
 
 

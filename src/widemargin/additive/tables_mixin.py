@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin.additive.chunked_data import collect_chunks
-from widemargin.additive.classifier_base import LinearClassifier
 from widemargin.additive.codes import Codes
 from widemargin.additive.curves import BinEncoder, BinModel, TableModel, bin_offsets
+from widemargin.additive.kernel_scale import KernelScaleMixin
 from widemargin.additive.mixins import CurvesMixin, NonnegativeMixin, StochasticMixin
 from widemargin.additive.quantiser import SPACINGS, Quantiser, Ranges, fit_quantiser
 from widemargin.additive.representations import (
@@ -24,13 +24,13 @@ from widemargin.additive.spectral_table import Spectrum
 from widemargin.parameters import Choices
 from widemargin.problem import Problem
 from widemargin.transaction import all_or_nothing
-from widemargin.validation import ANY_BLOCKS, check_flag, check_integer
+from widemargin.validation import ANY_BLOCKS, check_integer
 
 #: Ratio of the largest values of two features beyond which a warning recommends scaling.
 WIDE_RANGES = 100.0
 
 
-class TablesMixin(StochasticMixin, NonnegativeMixin, CurvesMixin, LinearClassifier):
+class TablesMixin(StochasticMixin, NonnegativeMixin, CurvesMixin, KernelScaleMixin):
     """Features that become codes, and a table that has a few numbers for each code.
 
     A class chooses its table in `_choose_table`. The products of the numbers of two codes approximate
@@ -40,7 +40,6 @@ class TablesMixin(StochasticMixin, NonnegativeMixin, CurvesMixin, LinearClassifi
     n_bins: int
     binning: str
     scaling: str | None
-    fit_intercept: bool
 
     _model: TableModel | BinModel
     _layout = ANY_BLOCKS
@@ -57,7 +56,6 @@ class TablesMixin(StochasticMixin, NonnegativeMixin, CurvesMixin, LinearClassifi
 
     def _check_params(self) -> None:
         super()._check_params()
-        check_flag("fit_intercept", self.fit_intercept)
         check_integer("n_bins", self.n_bins, low=2)
         if self.n_bins > 2**16:
             raise ValueError(f"n_bins: at most {2**16} bins have codes, got {self.n_bins}")
@@ -171,7 +169,7 @@ class TablesMixin(StochasticMixin, NonnegativeMixin, CurvesMixin, LinearClassifi
     def _represent_codes(
         self, problem: Problem, codes: Codes, offsets: NDArray[np.int64]
     ) -> Representation:
-        extra, dtype = constants(len(codes), self.fit_intercept), self._dtype(problem)
+        extra, dtype = constants(len(codes), self._has_intercept()), self._dtype(problem)
         if self.rank_ == 0:
             return BinRepresentation(self.quantiser_, codes, offsets, self._scales(), extra, dtype)
         codes = self._make_whole(problem, codes)

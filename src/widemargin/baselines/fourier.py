@@ -65,8 +65,8 @@ class FourierSVC(TablesMixin):
         Spacing of the bins, as for `AdditiveSVC`.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
         Loss of a row on the wrong side of its margin.
-    fit_intercept : bool, default=True
-        Whether to fit an intercept. It is regularised like the coefficients, as in LIBLINEAR.
+    fit_intercept : {"free", True, False}, default=True
+        As for `AdditiveSVC`: without penalty, or regularised like the coefficients, or none.
     class_weight : dict, "balanced" or None, default=None
         Factor on C for each class; ``"balanced"`` not for `partial_fit`.
     tol : float, default=0.1
@@ -149,7 +149,7 @@ class FourierSVC(TablesMixin):
         n_bins: int = 1000,
         binning: str = "auto",
         loss: str = "squared_hinge",
-        fit_intercept: bool = True,
+        fit_intercept: bool | str = True,
         class_weight: dict[Any, float] | str | None = None,
         tol: float = 0.1,
         max_iter: int = 1000,

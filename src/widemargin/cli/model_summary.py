@@ -8,12 +8,18 @@ import numpy as np
 _PARAMS = ("C", "epsilon", "nu")
 
 
+def _describe_number(model: Any, name: str) -> str:
+    """Return a parameter, and the number that was used if it is a word."""
+    value = getattr(model, name)
+    return f"{value} ({getattr(model, f'{name}_'):g})" if isinstance(value, str) else f"{value:g}"
+
+
 def format_model(model: Any) -> str:
     """Return a readable summary of a fitted estimator."""
     rows = {
         "model": type(model).__name__,
         "kernel": _describe_kernel(model),
-        **{name: f"{getattr(model, name):g}" for name in _PARAMS if hasattr(model, name)},
+        **{name: _describe_number(model, name) for name in _PARAMS if hasattr(model, name)},
         **_output_rows(model),
         "features": f"{model.n_features_in_:,}",
         **_own_rows(model),

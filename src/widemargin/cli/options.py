@@ -10,11 +10,11 @@ from widemargin.files.data_files import FORMATS
 
 #: What can be trained and compiled in advance.
 ESTIMATORS = (
-    "KernelSVC", "KernelSVR", "KernelOneClassSVM", "DCSVC", "AdditiveSVC", "IntersectionSVC",
-    "PowerMeanSVC", "LRSVC", "ProjectedSVC",
+    "KernelSVC", "KernelSVR", "KernelOneClassSVM", "DCSVC", "DCSVR", "AdditiveSVC",
+    "IntersectionSVC", "PowerMeanSVC", "LRSVC", "ProjectedSVC",
 )  # fmt: skip
 #: What the labels of a training file are, for estimators that are no classifiers.
-LABEL_KINDS = {"KernelSVR": "numbers", "KernelOneClassSVM": "none"}
+LABEL_KINDS = {"KernelSVR": "numbers", "DCSVR": "numbers", "KernelOneClassSVM": "none"}
 _FILE_HELP = (
     "FILE is CSV (.csv, .tsv), arrays (.npz) or else svmlight/LIBSVM text; text may be compressed "
     "(.gz, .bz2). FILE may be - for standard input, which is svmlight text if it has index:value "

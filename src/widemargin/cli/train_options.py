@@ -11,8 +11,11 @@ from widemargin.parameters import find_choices, find_types
 #: Parameters without an option: a command fits once, ``--quiet`` stands for ``verbose``, and some are
 #: there for scripts written for scikit-learn only.
 _LEFT_OUT = {"verbose", "warm_start", "shrinking", "cache_size", "probability"}
+#: Parameters that are switches on the command line, although they may also be words.
+_SWITCHES = {"fit_intercept"}
 #: Further help of some options.
 _HELP = {
+    "C": "number or scale",
     "gamma": "number, scale or auto",
     "memory": "for example '2 GB'",
     "n_basis": "number, share, '4 kB' or auto",
@@ -32,7 +35,7 @@ def add_parameters(parser: argparse.ArgumentParser) -> None:
         if not kinds:
             continue
         text = _describe(name, [cls for cls in classes if name in cls().get_params(deep=False)])
-        if kinds == {bool}:
+        if kinds == {bool} or name in _SWITCHES:
             parser.add_argument(
                 *_flags(name), action=argparse.BooleanOptionalAction, default=None, help=text
             )
@@ -65,7 +68,7 @@ def _flags(name: str) -> list[str]:
 def _describe(name: str, owners: list[type]) -> str:
     """Return the help of an option: its words, and the estimators that have it if not all do."""
     words = {word: None for cls in owners for word in find_choices(cls).get(name, ()) if word}
-    parts = [_HELP.get(name, ""), ", ".join(words)]
+    parts = [_HELP.get(name, ""), ", ".join(map(str, words))]
     if len(owners) < len(ESTIMATORS):
         parts.append(f"of {', '.join(cls.__name__ for cls in owners)}")
     return "; ".join(part for part in parts if part)

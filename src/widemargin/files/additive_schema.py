@@ -9,6 +9,7 @@ from widemargin.additive.additive_svc import AdditiveSVC
 from widemargin.additive.anchor_model import RegressionModel
 from widemargin.additive.curves import BinEncoder, BinModel, LogEncoder, TableModel
 from widemargin.additive.intersection_svc import IntersectionSVC
+from widemargin.additive.kernel_scale import KernelScaleMixin
 from widemargin.additive.lr_svc import LRSVC
 from widemargin.additive.mixins import CurvesMixin, NonnegativeMixin
 from widemargin.additive.power_mean_svc import OLD_DUAL, PowerMeanSVC
@@ -40,7 +41,7 @@ from widemargin.files.fields import (
 from widemargin.validation import is_finite_number
 
 #: Numbers that some additive classifiers keep beside their model.
-_NUMBERS = ("rank_", "left_out_", "unit_", "n_seen_", "t_", "violation_")
+_NUMBERS = ("rank_", "left_out_", "unit_", "n_seen_", "t_", "violation_", "C_", "kernel_mean_")
 _N_ITER = (Field("n_iter", np.int64, ("n_solved",), or_number=True),)
 _REGRESSION = (
     Field("anchors", FLOATS, ("n_anchors", "n_features"), in_domain, may_be_sparse=True),
@@ -133,6 +134,9 @@ def _read_linear(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) -> 
     params = meta.get("params")
     if cls is PowerMeanSVC and isinstance(params, dict) and params.get("solver") == OLD_DUAL:
         meta = meta | {"params": params | {"solver": "dual"}}
+    if cls in (IntersectionSVC, PowerMeanSVC) and isinstance(meta.get("params"), dict):
+        # Earlier versions of these classes had no intercept.
+        meta = meta | {"params": {"fit_intercept": False} | meta["params"]}
     model = read_common(cls, meta, arrays)
     set_attributes(model, _N_ITER, read_fields(_N_ITER, arrays, Context()))
     numbers = meta.get("numbers")
@@ -140,6 +144,9 @@ def _read_linear(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) -> 
     for name, value in meta["numbers"].items():
         require(name in _NUMBERS and is_finite_number(value), "a number is wrong")
         setattr(model, name, value)
+    if isinstance(model, KernelScaleMixin) and not hasattr(model, "C_"):
+        require(model.C != "scale", "entry 'C_' is missing")
+        model.C_ = float(model.C)
     return model
 
 

@@ -1,0 +1,58 @@
+"""Mixin: a C and an intercept that depend on the size of the kernel's values."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from widemargin.additive.classifier_base import LinearClassifier
+from widemargin.additive.coded_rows import Rows
+from widemargin.parameters import Choices
+from widemargin.problem import Problem
+from widemargin.validation import check_choice
+
+
+class KernelScaleMixin(LinearClassifier):
+    """``C="scale"``, and an intercept without penalty (``fit_intercept="free"``).
+
+    The mean of k(x, x) over the training rows is the unit of both. It makes C independent of the
+    number of features and of their units, and steps of the intercept as long as those of the curves.
+    """
+
+    fit_intercept: Any
+
+    _choices: ClassVar[Choices] = {"fit_intercept": ("free", True, False)}
+    #: C times the mean of k(x, x) with ``C="scale"``. Chosen by measurement: docs/additive.md.
+    _scaled_cost: ClassVar[float] = 10.0
+
+    def _check_cost(self) -> None:
+        if isinstance(self.C, str):
+            check_choice("C", self.C, ("scale",))
+        else:
+            super()._check_cost()
+
+    def _cost(self) -> float:
+        self.C_ = self._scaled_cost / self.kernel_mean_ if self.C == "scale" else float(self.C)
+        return self.C_
+
+    def _has_intercept(self) -> bool:
+        """Return whether the last extra number of every row is a constant."""
+        return bool(self.fit_intercept)
+
+    def _has_free_intercept(self) -> bool:
+        return self._has_intercept() and self.fit_intercept == "free"
+
+    def _measure_kernel(self, problem: Problem, norms: NDArray[np.float64]) -> None:
+        mean = float(np.average(norms, weights=problem.sample_weights)) - self._has_intercept()
+        self.kernel_mean_ = mean if mean > 0 else 1.0
+
+    def _release_intercept(
+        self, rows: Rows, norms: NDArray[np.float64]
+    ) -> tuple[Rows, NDArray[np.float64]]:
+        if not self._has_free_intercept():
+            return rows, norms
+        written = rows.extra_write.reshape(len(norms), -1).copy()
+        written[:, -1] = self.kernel_mean_
+        # In place: with many rows, memory is short at this moment.
+        norms += self.kernel_mean_ - 1.0
+        return rows._replace(extra_write=written.ravel()), norms
