@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin.doc_link import DocLinkMixin
 from widemargin.parallel import count_threads
 from widemargin.parameters import check_choices
 from widemargin.problem import Problem
@@ -23,7 +24,7 @@ from widemargin.validation import (
 )
 
 
-class OneVsRest(ClassifierMixin, BaseEstimator, ABC):
+class OneVsRest(DocLinkMixin, ClassifierMixin, BaseEstimator, ABC):
     """Base of classifiers with one decision function for two classes, else one for each class."""
 
     #: A number, or a word where a class takes one.

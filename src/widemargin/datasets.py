@@ -126,6 +126,13 @@ def load(name: str) -> Dataset:
     shuffled with a fixed seed and every fifth goes to the test part (20 %, rounded up). When
     each class has at least two rows they are first grouped by class, so that each class keeps
     its share to within one row and none is missing from the training part.
+
+    Examples
+    --------
+    >>> from widemargin.datasets import load
+    >>> digits = load("digits")
+    >>> digits.X_train.shape, digits.X_test.shape
+    ((1437, 64), (360, 64))
     """
     if not _NAME.fullmatch(name):
         raise ValueError(
@@ -148,6 +155,12 @@ def available() -> list[str]:
     list of str
         Sorted names of the ``.npz`` files in the ``WIDEMARGIN_DATA`` folder and of the sets
         bundled with scikit-learn. The files are listed, not opened.
+
+    Examples
+    --------
+    >>> from widemargin.datasets import available
+    >>> "digits" in available()
+    True
     """
     folder = _get_folder()
     paths = folder.glob("*.npz") if folder is not None else ()
@@ -167,6 +180,19 @@ def read_part(path: Path) -> tuple[Matrix, np.ndarray | None]:
     -------
     X, y : matrix and ndarray or None
         The rows and their labels, if the file has any.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from widemargin.datasets import read_part
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "rows.npz"
+    ...     np.savez(path, X=np.eye(3), y=np.array([0, 1, 1]))
+    ...     X, y = read_part(path)
+    >>> X.shape, y.tolist()
+    ((3, 3), [0, 1, 1])
     """
     arrays = _read_arrays(path)
     origin = str(path)

@@ -27,6 +27,7 @@ LAYERS = [
         "budget",
         "transaction",
         "callbacks",
+        "doc_link",
         "files.atomic_output",
     ],
     ["files.container", "files.libsvm_header", "files.libsvm_text", "progress"],

@@ -62,7 +62,7 @@ class FastfoodSVC(FeaturesMixin):
         Number of Fourier features.
     gamma_ : float
         Width of the kernel.
-    coef_ : ndarray of shape (n_functions, n_features_)
+    coef_ : ndarray of shape (n_functions, n_random_features)
         ``decision = expand(X) @ coef_.T + intercept_``.
     intercept_ : ndarray of shape (n_functions,)
         Constants of the decision functions. They are regularised like the coefficients.

@@ -10,13 +10,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin.doc_link import DocLinkMixin
 from widemargin.kernels import Index
 from widemargin.projected.classifier_base import count_rows, is_count_or_share
 from widemargin.transaction import all_or_nothing
 from widemargin.validation import draw_seed, validate_problem, validate_queries
 
 
-class SubsampleSVC(ClassifierMixin, BaseEstimator):
+class SubsampleSVC(DocLinkMixin, ClassifierMixin, BaseEstimator):
     """Kernel SVM trained by LIBSVM on a random sample of the training rows.
 
     The sample is stratified: every class has its share of the sample, and at least one row. There

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin.divide.kernel_kmeans import N_STARTS, Sampling, divide_points
 from widemargin.divide.partition import Partition, split_by_group
+from widemargin.doc_link import DocLinkMixin
 from widemargin.kernels import Kernel, Points, Precomputed, is_precomputed, needs_nonnegative
 from widemargin.memory import parse_bytes
 from widemargin.parallel import Workers, open_workers
@@ -26,7 +27,7 @@ from widemargin.validation import (
 )
 
 
-class KernelKMeans(ClusterMixin, BaseEstimator):
+class KernelKMeans(DocLinkMixin, ClusterMixin, BaseEstimator):
     """Kernel k-means in two steps, for data of any size.
 
     Kernel k-means runs on a sample of the rows: it minimises the sum of the squared distances to the

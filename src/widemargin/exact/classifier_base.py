@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin.budget import worst_reason
 from widemargin.deadline import start_deadline
+from widemargin.doc_link import DocLinkMixin
 from widemargin.exact.definiteness import warn_if_indefinite
 from widemargin.exact.dual_problem import DualProblem, classification_dual
 from widemargin.exact.expansion import Expansion, class_numbers, class_scores
@@ -59,7 +60,7 @@ from widemargin.validation import (
 LEAST_CACHE = 4 << 20
 
 
-class ExactKernelClassifier(ClassifierMixin, BaseEstimator):
+class ExactKernelClassifier(DocLinkMixin, ClassifierMixin, BaseEstimator):
     """Base of `KernelSVC` and `DCSVC`, which differ in how they solve the binary problems."""
 
     C: float

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin.budget import Budget, worst_reason
 from widemargin.callbacks import Progress
+from widemargin.doc_link import DocLinkMixin
 from widemargin.exact.classifier_base import (
     find_cache,
     one_or_all,
@@ -52,7 +53,7 @@ from widemargin.validation import (
 VARIABLE_BYTES = 100
 
 
-class KernelMachine(FittedLikeSVCMixin, BaseEstimator):
+class KernelMachine(FittedLikeSVCMixin, DocLinkMixin, BaseEstimator):
     """Base of `KernelSVR` and `KernelOneClassSVM`; their dual problems differ in numbers only."""
 
     kernel: str | Kernel | Callable[[Any, Any], Any]

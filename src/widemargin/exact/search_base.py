@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin.budget import Budget
 from widemargin.deadline import start_deadline, time_left
+from widemargin.doc_link import DocLinkMixin
 from widemargin.exact.search import Found, SearchData, SearchOptions, search
 from widemargin.exact.search_folds import Fold
 from widemargin.exact.search_grid import (
@@ -65,7 +66,7 @@ def is_refitted(estimator: Any) -> bool:
     return True
 
 
-class KernelSearch:
+class KernelSearch(DocLinkMixin):
     """Base of `KernelSVCCV` and `KernelSVRCV`."""
 
     Cs: Any

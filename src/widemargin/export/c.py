@@ -71,6 +71,19 @@ def to_c(
     Every row has an answer. After scaling, a feature that is NaN counts as zero, and a negative one
     counts as zero where the kernel takes none. A feature beyond the limit in the header, such as an
     infinity, counts as that limit.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from widemargin import ProjectedSVC
+    >>> from widemargin.export import to_c
+    >>> X, y = [[0.0], [1.0], [4.0], [5.0]], [0, 0, 1, 1]
+    >>> model = ProjectedSVC(n_basis=2).fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     files = to_c(model, Path(folder) / "tiny.c", verbose=False)
+    ...     "tiny_predict" in (Path(folder) / "tiny.h").read_text()
+    True
     """
     check_choice("dtype", dtype, DTYPES)
     check_flag("libm", libm)

@@ -49,6 +49,15 @@ def to_onnx(model: Any, *, dtype: str = "float32") -> Any:
     counts as zero, and a negative one counts as zero where the kernel takes none. A feature so large
     that sums could overflow float32, such as an infinity, counts as the largest where they cannot.
     Such a row does not change the decisions of other rows.
+
+    Examples
+    --------
+    >>> from widemargin import KernelSVC
+    >>> from widemargin.export import to_onnx
+    >>> model = KernelSVC().fit([[0.0], [1.0], [4.0], [5.0]], [0, 0, 1, 1])
+    >>> graph = to_onnx(model).graph
+    >>> [output.name for output in graph.output]
+    ['label', 'scores']
     """
     check_choice("dtype", dtype, DTYPES)
     onnx = _import_onnx()

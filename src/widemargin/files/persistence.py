@@ -73,6 +73,19 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     path : path-like
         Where to write; an existing file is replaced once the new one is complete. A target that is
         not a regular file raises `FileExistsError`.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import widemargin
+    >>> X, y = [[0.0], [1.0], [4.0], [5.0]], [0, 0, 1, 1]
+    >>> model = widemargin.KernelSVC().fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "model.wm")
+    ...     widemargin.save(model, path)
+    ...     same = widemargin.load(path)
+    >>> same.predict([[0.5], [4.5]])
+    array([0, 1])
     """
     if isinstance(model, Pipeline):
         check_pipeline(model)
@@ -113,6 +126,19 @@ def load(path: str | os.PathLike[str]) -> Any:
     -------
     estimator
         A fitted estimator that predicts as the saved one did.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import widemargin
+    >>> X, y = [[0.0], [1.0], [4.0], [5.0]], [0, 0, 1, 1]
+    >>> model = widemargin.KernelSVC().fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "model.wm")
+    ...     widemargin.save(model, path)
+    ...     same = widemargin.load(path)
+    >>> same.predict([[0.5], [4.5]])
+    array([0, 1])
     """
     file = read_model_file(path)
     if file.kind not in (*SAVEABLE, KIND):

@@ -16,7 +16,15 @@ from widemargin.kernels.summed import LOG2_E, Form, SummedKernel
 
 @dataclass(frozen=True)
 class Chi2(SummedKernel):
-    """``sum_k 2 x_k z_k / (x_k + z_k)``."""
+    """``sum_k 2 x_k z_k / (x_k + z_k)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.kernels import Chi2
+    >>> Chi2().exact(np.array([[1.0, 3.0]]), np.array([[2.0, 1.0]])).round(4)
+    array([[2.8333]])
+    """
 
     name = "chi2"
     needs_nonnegative = True
@@ -31,6 +39,13 @@ class ExpChi2(SummedKernel):
     """``exp(-gamma sum_k (x_k - z_k)^2 / (x_k + z_k))``, scikit-learn's ``chi2_kernel``.
 
     The sum in the exponent is ``|x|_1 + |z|_1 - 2 chi2(x, z)``: a function of the additive kernel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.kernels import ExpChi2
+    >>> ExpChi2(gamma=0.5).exact(np.array([[1.0, 3.0]]), np.array([[2.0, 1.0]])).round(4)
+    array([[0.5134]])
     """
 
     gamma: float
@@ -44,7 +59,15 @@ class ExpChi2(SummedKernel):
 
 @dataclass(frozen=True)
 class Intersection(SummedKernel):
-    """``sum_k min(x_k, z_k)``."""
+    """``sum_k min(x_k, z_k)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.kernels import Intersection
+    >>> Intersection().exact(np.array([[1.0, 3.0]]), np.array([[2.0, 1.0]])).round(4)
+    array([[2.]])
+    """
 
     name = "intersection"
     needs_nonnegative = True
@@ -56,7 +79,15 @@ class Intersection(SummedKernel):
 
 @dataclass(frozen=True)
 class Hellinger(SummedKernel):
-    """``sum_k sqrt(x_k z_k)``: a dot product of square roots."""
+    """``sum_k sqrt(x_k z_k)``: a dot product of square roots.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.kernels import Hellinger
+    >>> Hellinger().exact(np.array([[1.0, 3.0]]), np.array([[2.0, 1.0]])).round(4)
+    array([[3.1463]])
+    """
 
     name = "hellinger"
     needs_nonnegative = True
@@ -71,7 +102,15 @@ class Hellinger(SummedKernel):
 
 @dataclass(frozen=True)
 class JensenShannon(SummedKernel):
-    """``sum_k (x_k log2((x_k + z_k) / x_k) + z_k log2((x_k + z_k) / z_k)) / 2``."""
+    """``sum_k (x_k log2((x_k + z_k) / x_k) + z_k log2((x_k + z_k) / z_k)) / 2``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.kernels import JensenShannon
+    >>> JensenShannon().exact(np.array([[1.0, 3.0]]), np.array([[2.0, 1.0]])).round(4)
+    array([[3.]])
+    """
 
     name = "jensen_shannon"
     needs_nonnegative = True
@@ -83,7 +122,15 @@ class JensenShannon(SummedKernel):
 
 @dataclass(frozen=True)
 class PowerMean(SummedKernel):
-    """``sum_k ((x_k^p + z_k^p) / 2)^(1/p)`` with -inf <= p <= 0."""
+    """``sum_k ((x_k^p + z_k^p) / 2)^(1/p)`` with -inf <= p <= 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.kernels import PowerMean
+    >>> PowerMean(p=-1.0).exact(np.array([[1.0, 3.0]]), np.array([[2.0, 1.0]])).round(4)
+    array([[2.8333]])
+    """
 
     p: float = -1.0
     name = "power_mean"

@@ -27,6 +27,16 @@ class Precomputed(Kernel):
     """A precomputed kernel: rows of data are rows of the kernel matrix, columns are training points.
 
     In ``k(a, b)`` the points ``b`` must be training points: they are known by their column alone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin import KernelSVC
+    >>> from widemargin.kernels import Precomputed
+    >>> X = np.array([[0.0], [1.0], [4.0], [5.0]])
+    >>> model = KernelSVC(kernel=Precomputed(), C=10).fit(X @ X.T, [0, 0, 1, 1])
+    >>> model.predict(np.array([[0.5], [4.5]]) @ X.T)
+    array([0, 1])
     """
 
     name = "precomputed"
@@ -81,7 +91,16 @@ def _check_columns(points: Points, cols: Index) -> None:
 
 @dataclass(frozen=True)
 class CallableKernel(Kernel):
-    """A function ``(X, Z) -> K`` on arrays of rows; called for tiles, also from several threads."""
+    """A function ``(X, Z) -> K`` on arrays of rows; called for tiles, also from several threads.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.kernels import CallableKernel
+    >>> kernel = CallableKernel(lambda X, Z: (1 + X @ Z.T) ** 2)
+    >>> kernel.exact(np.array([[1.0, 3.0]]), np.array([[2.0, 1.0]]))
+    array([[36.]])
+    """
 
     function: Callable[[Any, Any], Any]
     name = "callable"

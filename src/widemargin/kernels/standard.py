@@ -17,7 +17,15 @@ LARGEST_PRODUCT = 1e37
 
 @dataclass(frozen=True)
 class Linear(SummedKernel):
-    """``x'z``."""
+    """``x'z``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.kernels import Linear
+    >>> Linear().exact(np.array([[1.0, 3.0]]), np.array([[2.0, 1.0]])).round(4)
+    array([[5.]])
+    """
 
     name = "linear"
 
@@ -35,6 +43,13 @@ class RBF(SummedKernel):
     """``exp(-gamma |x - z|^2)``, computed as 2 to the power ``u'v - |u|^2/2 - |v|^2/2``.
 
     Here ``u = sqrt(2 gamma log2(e)) x``, and v the same of z.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.kernels import RBF
+    >>> RBF(gamma=0.5).exact(np.array([[1.0, 3.0]]), np.array([[2.0, 1.0]])).round(4)
+    array([[0.0821]])
     """
 
     gamma: float
@@ -47,7 +62,16 @@ class RBF(SummedKernel):
 
 @dataclass(frozen=True)
 class Poly(SummedKernel):
-    """``(gamma x'z + coef0)^degree``."""
+    """``(gamma x'z + coef0)^degree``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.kernels import Poly
+    >>> kernel = Poly(gamma=1.0, degree=2, coef0=1.0)
+    >>> kernel.exact(np.array([[1.0, 3.0]]), np.array([[2.0, 1.0]])).round(4)
+    array([[36.]])
+    """
 
     gamma: float
     degree: int = 3
@@ -66,7 +90,15 @@ class Poly(SummedKernel):
 
 @dataclass(frozen=True)
 class Sigmoid(SummedKernel):
-    """``tanh(gamma x'z + coef0)``; not positive semidefinite in general."""
+    """``tanh(gamma x'z + coef0)``; not positive semidefinite in general.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.kernels import Sigmoid
+    >>> Sigmoid(gamma=0.1).exact(np.array([[1.0, 3.0]]), np.array([[2.0, 1.0]])).round(4)
+    array([[0.4621]])
+    """
 
     gamma: float
     coef0: float = 0.0
