@@ -32,7 +32,7 @@ MAX_STEPS = 300
 EXACT = 1e-13
 #: Eigenvalue, relative to the largest, below which a direction has no curvature.
 FLAT = 1e-13
-#: Share of a direction below which what is left of it after holding the sum is rounding.
+#: Share of the shortest step that lowers the objective below which a direction is rounding.
 NEGLIGIBLE = 1e-9
 #: Squared ratio of the pivots of a Cholesky factor below which its solutions are not trusted.
 PIVOTS = 1e-10
@@ -132,12 +132,13 @@ def walk_to_optimum(
         downhill = offset - slope[free]
         if np.abs(downhill).max(initial=0.0) > EXACT * scale:
             direction = _find_direction(K[np.ix_(free, free)], downhill, tied)
-            size_before = np.abs(direction).max()
+            # No step that lowers the objective is shorter than this, by the largest curvature.
+            shortest = np.abs(downhill).max() / size.max()
             if tied:
                 # Along a direction without curvature a step may be so long that the rounding of the
                 # direction's sum changes the sum of the variables.
-                direction = direction - direction.mean()
-            if np.abs(direction).max() <= NEGLIGIBLE * size_before:
+                direction -= direction.mean()
+            if np.abs(direction).max() <= NEGLIGIBLE * shortest:
                 break
             _walk(K, problem, direction, downhill, free, coef)
             continue
