@@ -31,7 +31,6 @@ ESTIMATORS = [
     KernelSVRCV(Cs=[1.0, 10.0], gammas=2, epsilons=1, cv=3),
     DCSVC(),
     DCSVR(),
-    DCSVR(n_levels=1, n_clusters=2, stop_level=1),
     KernelKMeans(),
     KernelKMeans(kernel="linear", n_clusters=2),
     AdditiveSVC(),

@@ -115,15 +115,20 @@ class SummedKernel(Kernel):
                 f"X: the values are so large that the {self.name!r} kernel's distances overflow; "
                 "scale the features, for example with sklearn.preprocessing.StandardScaler"
             )
-        if sparse.issparse(points.values):
-            if 8 * X.shape[0] * X.shape[1] > DENSE_BYTES:
-                raise ValueError(
-                    f"X: the sparse rows are so far apart that the {self.name!r} kernel would have "
-                    "to compare them feature by feature; scale the features, for example with "
-                    "sklearn.preprocessing.MaxAbsScaler"
-                )
-            points = self._make_points(X, None, np.float64, as_sparse=False)
+        if sparse.issparse(points.values) and 8 * X.shape[0] * X.shape[1] > DENSE_BYTES:
+            raise ValueError(
+                f"X: the sparse rows are so far apart that the {self.name!r} kernel would have "
+                "to compare them feature by feature; scale the features, for example with "
+                "sklearn.preprocessing.MaxAbsScaler"
+            )
+        points = self._make_points(X, self._middle(X), np.float64, as_sparse=False)
         return _compare_features(points)
+
+    def _middle(self, X: Any) -> NDArray[np.float64] | None:
+        """Median of dense rows for a radial kernel; a few wild values do not move it."""
+        if not self.form.is_radial or sparse.issparse(X):
+            return None
+        return np.median(X, axis=0).astype(np.float64)
 
     @property
     def has_exponential(self) -> bool:
@@ -157,25 +162,29 @@ class SummedKernel(Kernel):
         return np.tanh(sums) if self.form.finish == tiles.TANH else sums
 
     def exact(self, X: Any, Z: Any) -> NDArray[np.float64]:
-        # By the second argument alone, so that a query's values do not depend on other queries.
-        center = self._exact_center(Z)
-        x, z = self._exact_points(X, center), self._exact_points(Z, center)
-        return self._exact(x, z, by_difference=self._exceeds(z, EXACT_NORM))
+        z, spread = self._prepare_exactly(Z)
+        return self._exact(self._exact_points(X, z.center), z, by_difference=spread)
+
+    def _prepare_exactly(self, Z: Any) -> tuple[Points, bool]:
+        """Return rows in float64, and whether they must be compared feature by feature.
+
+        By these rows alone, so that a query's kernel values do not depend on other queries.
+        """
+        z = self._exact_points(Z, self._exact_center(Z))
+        spread = self._exceeds(z, EXACT_NORM)
+        return (self._exact_points(Z, self._middle(Z)) if spread else z), spread
 
     def exact_product(self, X: Any, Z: Any, coef: NDArray[np.float64]) -> NDArray[np.float64]:
-        center = self._exact_center(Z)
-        z = self._exact_points(Z, center)
-        spread, out = self._exceeds(z, EXACT_NORM), np.empty(X.shape[0])
+        (z, spread), out = self._prepare_exactly(Z), np.empty(X.shape[0])
         # Few values at a time, so that they stay in cache between the steps of the computation.
         step = max(1, EXACT_VALUES // max(len(z), 1))
         for start in range(0, len(out), step):
-            x = self._exact_points(X[start : start + step], center)
+            x = self._exact_points(X[start : start + step], z.center)
             out[start : start + step] = self._exact(x, z, by_difference=spread) @ coef
         return out
 
     def exact_columns(self, X: Any) -> Callable[[int], NDArray[np.float64]]:
-        x = self._exact_points(X, self._exact_center(X))
-        spread = self._exceeds(x, EXACT_NORM)
+        x, spread = self._prepare_exactly(X)
         return lambda row: self._exact(
             x, self.take(x, np.array([row])), by_difference=spread
         )[:, 0]  # fmt: skip
