@@ -55,7 +55,7 @@ for _estimator in ESTIMATORS:
     _steady = {"random_state": 0, "n_jobs": 1}.items()
     _estimator.set_params(**{k: v for k, v in _steady if k in _estimator.get_params()})
 #: Moments, as shares of all calls of a fit, at which it is interrupted.
-MOMENTS = np.linspace(0.02, 0.999, 8)
+MOMENTS = np.linspace(0.02, 0.99, 8)
 
 for_each = pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
 pytestmark = pytest.mark.filterwarnings("ignore")
