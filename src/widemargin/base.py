@@ -10,18 +10,13 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin.arguments import check_number
 from widemargin.doc_link import DocLinkMixin
 from widemargin.parallel import count_threads
 from widemargin.parameters import check_choices
 from widemargin.problem import Problem
 from widemargin.transaction import all_or_nothing
-from widemargin.validation import (
-    FLOAT_ROWS,
-    check_number,
-    validate_partial,
-    validate_problem,
-    validate_queries,
-)
+from widemargin.validation import FLOAT_ROWS, validate_partial, validate_problem, validate_queries
 
 
 class OneVsRest(DocLinkMixin, ClassifierMixin, BaseEstimator, ABC):

@@ -7,7 +7,7 @@ declares the words that a parameter may be; a class has the declarations of the 
 from collections.abc import Mapping
 from typing import Any, get_args, get_type_hints
 
-from widemargin.validation import check_choice
+from widemargin.arguments import check_choice
 
 #: Words that parameters may be, by parameter.
 Choices = Mapping[str, tuple[Any, ...]]

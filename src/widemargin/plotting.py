@@ -10,11 +10,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin.additive.mixins import CurvesMixin
+from widemargin.arguments import check_integer
 from widemargin.divide.dc_svc import DCSVC
 from widemargin.exact.search_base import KernelSearch
 from widemargin.projected.projected_svc import ProjectedSVC
 from widemargin.search_picture import draw_search
-from widemargin.validation import check_integer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

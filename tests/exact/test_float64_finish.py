@@ -17,8 +17,8 @@ from widemargin.exact import float64_finish
 from widemargin.exact.dual_problem import classification_dual
 from widemargin.exact.float64_finish import ExactMatrix, finish_exactly, finish_in_float64
 from widemargin.exact.solution import judge as judge_variables
+from widemargin.kernel_arguments import _variance
 from widemargin.kernels import RBF, ExpChi2, Linear
-from widemargin.validation import _variance
 
 
 def gaussian(X, gamma):

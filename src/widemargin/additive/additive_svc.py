@@ -16,10 +16,10 @@ from widemargin.additive.scalar_kernels import (
 )
 from widemargin.additive.spectral_table import MAX_RANK, Spectrum, spectral_table
 from widemargin.additive.tables_mixin import TablesMixin
+from widemargin.arguments import check_integer, check_number
 from widemargin.kernels import Kernel
 from widemargin.parameters import Choices
 from widemargin.problem import Problem
-from widemargin.validation import check_integer, check_number
 
 #: Rank beyond which the intersection kernel is faster with a value for each bin than with a table.
 BINS_RANK = 8

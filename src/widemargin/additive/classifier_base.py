@@ -15,22 +15,16 @@ from widemargin.additive.dual_descent import (
     WarmStart,
     descend,
 )
+from widemargin.arguments import check_flag, check_integer, check_number, check_verbose, draw_seed
 from widemargin.base import OneVsRest
 from widemargin.deadline import start_deadline
+from widemargin.kernel_arguments import check_norms
 from widemargin.kernels import is_small
 from widemargin.majority import RunningVote, constant_intercept, judged_rows
 from widemargin.parallel import open_workers
 from widemargin.parameters import Choices
 from widemargin.problem import Problem
 from widemargin.progress import show_passes
-from widemargin.validation import (
-    check_flag,
-    check_integer,
-    check_norms,
-    check_number,
-    check_verbose,
-    draw_seed,
-)
 
 #: Part of the warning of a fit whose model was replaced by a constant one.
 CONSTANT_ADVICE = (

@@ -23,11 +23,12 @@ from widemargin.additive.mixins import CurvesMixin
 from widemargin.additive.primal_newton import UnaryRows, solve_primal
 from widemargin.additive.quantiles import fit_clipped_bins
 from widemargin.additive.representations import constants
+from widemargin.arguments import check_integer, check_number
 from widemargin.deadline import share_time
 from widemargin.parameters import Choices
 from widemargin.problem import Problem
 from widemargin.progress import show_passes
-from widemargin.validation import ANY_BLOCKS, check_integer, check_number
+from widemargin.validation import ANY_BLOCKS
 
 
 class IntersectionSVC(CurvesMixin, KernelScaleMixin):

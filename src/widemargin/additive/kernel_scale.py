@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from widemargin.additive.classifier_base import LinearClassifier
 from widemargin.additive.coded_rows import Rows
+from widemargin.arguments import check_choice
 from widemargin.parameters import Choices
 from widemargin.problem import Problem
-from widemargin.validation import check_choice
 
 
 class KernelScaleMixin(LinearClassifier):

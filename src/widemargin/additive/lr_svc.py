@@ -11,20 +11,18 @@ from widemargin.additive.anchors import count_affordable, find_centres
 from widemargin.additive.classifier_base import LinearClassifier
 from widemargin.additive.coded_rows import plain_rows
 from widemargin.additive.representations import AnchorRepresentation, AnchorRows
+from widemargin.arguments import check_choice, check_integer, draw_seed
 from widemargin.deadline import share_time
+from widemargin.kernel_arguments import (
+    check_kernel_range,
+    check_nonnegative,
+    resolve_kernel,
+    validate_anchors,
+)
 from widemargin.kernels import CallableKernel, Kernel, is_precomputed, needs_nonnegative
 from widemargin.majority import constant_intercept, judged_rows, weigh_right
 from widemargin.parallel import open_workers, single_blas
 from widemargin.problem import Problem, take_rows
-from widemargin.validation import (
-    check_choice,
-    check_integer,
-    check_kernel_range,
-    check_nonnegative,
-    draw_seed,
-    resolve_kernel,
-    validate_anchors,
-)
 
 
 class LRSVC(LinearClassifier):

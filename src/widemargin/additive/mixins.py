@@ -22,19 +22,12 @@ from widemargin.additive.sgd import (
     stochastic_coefs,
     stochastic_pass,
 )
+from widemargin.arguments import check_columns, check_integer, check_number, draw_seed
 from widemargin.base import OneVsRest, take_piece
+from widemargin.kernel_arguments import check_norms, find_negative_columns, refuse_negative
 from widemargin.problem import Problem
 from widemargin.progress import show_passes
 from widemargin.transaction import all_or_nothing
-from widemargin.validation import (
-    check_columns,
-    check_integer,
-    check_norms,
-    check_number,
-    draw_seed,
-    find_negative_columns,
-    refuse_negative,
-)
 
 #: Largest distance of a column's mean from zero in centred data, in standard deviations and in
 #: standard errors. Markers of missing values, such as -999 among small numbers, exceed it.

@@ -20,10 +20,10 @@ from widemargin.additive.representations import (
     represent_in_time,
 )
 from widemargin.additive.scalar_kernels import ScalarKernel, make_scalar_kernel, paper_power_mean
+from widemargin.arguments import as_floats, check_choice, check_flag, check_integer, check_number
 from widemargin.majority import judged_rows
 from widemargin.parameters import Choices
 from widemargin.problem import Problem
-from widemargin.validation import as_floats, check_choice, check_flag, check_integer, check_number
 
 #: Earlier name of ``solver="dual"``.
 OLD_DUAL = "dcd"

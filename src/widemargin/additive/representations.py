@@ -37,12 +37,12 @@ from widemargin.additive.curves import (
 from widemargin.additive.power_mean_table import NEGLIGIBLE, regression_tables
 from widemargin.additive.quantiser import Quantiser
 from widemargin.additive.scalar_kernels import ScalarKernel, check_scalar_kernel
+from widemargin.arguments import draw_seed
 from widemargin.deadline import is_late, seconds_left
 from widemargin.kernels import CallableKernel, Index, Kernel
 from widemargin.kernels.custom import check_matrix
 from widemargin.parallel import Workers
 from widemargin.problem import Problem, take_rows
-from widemargin.validation import draw_seed
 
 #: Rows whose kernel values are computed between two looks at the clock.
 BLOCK_ROWS = 4096

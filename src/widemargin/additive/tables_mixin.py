@@ -21,10 +21,11 @@ from widemargin.additive.representations import (
     constants,
 )
 from widemargin.additive.spectral_table import Spectrum
+from widemargin.arguments import check_integer
 from widemargin.parameters import Choices
 from widemargin.problem import Problem
 from widemargin.transaction import all_or_nothing
-from widemargin.validation import ANY_BLOCKS, check_integer
+from widemargin.validation import ANY_BLOCKS
 
 #: Ratio of the largest values of two features beyond which a warning recommends scaling.
 WIDE_RANGES = 100.0

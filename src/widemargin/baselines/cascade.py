@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from widemargin.arguments import check_flag, check_integer, check_number, draw_seed
 from widemargin.baselines.cascade_layers import Cascade, CascadeFit, add_layers
 from widemargin.budget import Budget
 from widemargin.exact.classifier_base import ExactKernelClassifier, one_or_all
@@ -16,12 +17,6 @@ from widemargin.kernels import Kernel
 from widemargin.parallel import open_workers
 from widemargin.parameters import check_choices
 from widemargin.problem import Problem, Subproblem
-from widemargin.validation import (
-    check_flag,
-    check_integer,
-    check_number,
-    draw_seed,
-)
 
 
 class CascadeSVC(ExactKernelClassifier):

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from widemargin.arguments import check_integer
 from widemargin.baselines import fastfood_fast as fast
 from widemargin.baselines.features import FeatureMap, FeaturesMixin, split_rows
+from widemargin.kernel_arguments import resolve_gamma
 from widemargin.kernels.base import as_dense, check_width
 from widemargin.parallel import Workers, open_workers
 from widemargin.problem import Problem
-from widemargin.validation import check_integer, resolve_gamma
 
 
 class FastfoodSVC(FeaturesMixin):

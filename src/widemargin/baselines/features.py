@@ -13,11 +13,11 @@ from threadpoolctl import threadpool_limits
 from widemargin.additive.anchor_model import KernelValues
 from widemargin.additive.classifier_base import LinearClassifier
 from widemargin.additive.coded_rows import plain_rows
+from widemargin.arguments import draw_seed
 from widemargin.exact.expansion import Expansion
 from widemargin.kernels import Index
 from widemargin.parallel import Workers, open_workers, single_blas
 from widemargin.problem import Problem
-from widemargin.validation import draw_seed
 
 #: Maximum number of values in a block of rows, of the features or of the data.
 BLOCK_VALUES = 2**23

@@ -11,9 +11,9 @@ from widemargin.additive.codes import Codes
 from widemargin.additive.scalar_kernels import make_scalar_kernel
 from widemargin.additive.spectral_table import Spectrum
 from widemargin.additive.tables_mixin import TablesMixin
+from widemargin.arguments import check_integer, check_number
 from widemargin.parameters import Choices
 from widemargin.problem import Problem
-from widemargin.validation import check_integer, check_number
 
 FloatArray = NDArray[np.float64]
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
+from widemargin.arguments import check_flag, check_integer, check_number, check_verbose, draw_seed
 from widemargin.base import OneVsRest
 from widemargin.baselines.lasvm_machine import Machine, Outcome, Plan
 from widemargin.budget import Budget, worst_reason
@@ -19,23 +20,14 @@ from widemargin.exact.active_set import solve_small
 from widemargin.exact.classifier_base import one_or_all
 from widemargin.exact.dual_problem import FloatArray, classification_dual
 from widemargin.exact.expansion import Expansion
+from widemargin.kernel_arguments import check_kernel_range, check_nonnegative, resolve_kernel
 from widemargin.kernels import Index, Kernel, is_precomputed, is_small, needs_nonnegative
 from widemargin.memory import parse_bytes
 from widemargin.parallel import open_workers
 from widemargin.problem import Problem, Subproblem, split_binary, split_one_vs_rest
 from widemargin.progress import show_passes
 from widemargin.transaction import all_or_nothing
-from widemargin.validation import (
-    check_flag,
-    check_integer,
-    check_kernel_range,
-    check_nonnegative,
-    check_number,
-    check_verbose,
-    draw_seed,
-    resolve_kernel,
-    validate_partial,
-)
+from widemargin.validation import validate_partial
 
 
 class LaSVC(OneVsRest):

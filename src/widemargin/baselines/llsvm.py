@@ -8,17 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin.additive.anchor_model import find_inverse_root
+from widemargin.arguments import check_integer
 from widemargin.baselines.features import FeatureMap, FeaturesMixin, KernelMap, choose_centres
 from widemargin.exact.expansion import Expansion
+from widemargin.kernel_arguments import check_kernel_range, check_nonnegative, resolve_kernel
 from widemargin.kernels import Kernel, is_precomputed, needs_nonnegative
 from widemargin.parallel import Workers
 from widemargin.problem import Problem
-from widemargin.validation import (
-    check_integer,
-    check_kernel_range,
-    check_nonnegative,
-    resolve_kernel,
-)
 
 #: Number of rows that are multiplied with the inverse root at a time.
 STEP_ROWS = 256

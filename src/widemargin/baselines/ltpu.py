@@ -2,10 +2,11 @@
 
 from typing import Any
 
+from widemargin.arguments import check_integer
 from widemargin.baselines.features import FeatureMap, FeaturesMixin, KernelMap, choose_centres
+from widemargin.kernel_arguments import resolve_gamma
 from widemargin.kernels import RBF
 from widemargin.problem import Problem
-from widemargin.validation import check_integer, resolve_gamma
 
 
 class LTPUSVC(FeaturesMixin):

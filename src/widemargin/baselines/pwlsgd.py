@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from widemargin.additive.classifier_base import asked_classes
 from widemargin.additive.mixins import CurvesMixin
+from widemargin.arguments import check_flag, check_integer, check_number, draw_seed
 from widemargin.base import UnweightedMixin
 from widemargin.baselines import pwlsgd_fast as fast
 from widemargin.baselines.pwlsgd_fast import Points
@@ -18,12 +19,6 @@ from widemargin.kernels.base import check_width
 from widemargin.parallel import open_workers
 from widemargin.parameters import Choices
 from widemargin.problem import Problem
-from widemargin.validation import (
-    check_flag,
-    check_integer,
-    check_number,
-    draw_seed,
-)
 
 FloatArray = NDArray[np.float64]
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from widemargin.arguments import draw_seed
 from widemargin.baselines.features import merge_rows
 from widemargin.budget import StopReason
 from widemargin.kernels import Index, Kernel
@@ -21,7 +22,6 @@ from widemargin.projected.classifier_base import (
 from widemargin.projected.machine import Machine
 from widemargin.projected.selection import Selection
 from widemargin.projected.stages import describe_machines
-from widemargin.validation import draw_seed
 
 #: Number of basis vectors whose kernel values are computed together.
 COLUMNS_AT_ONCE = 64

@@ -12,10 +12,10 @@ from widemargin.additive.mixins import CurvesMixin, StochasticMixin
 from widemargin.additive.quantiser import MAX_COUNT, fit_quantiser
 from widemargin.additive.representations import BinRepresentation, constants
 from widemargin.additive.sgd import start_stochastic, stochastic_coefs, stochastic_pass
+from widemargin.arguments import check_flag, check_integer, draw_seed
 from widemargin.base import UnweightedMixin
 from widemargin.kernels import is_small
 from widemargin.problem import Problem
-from widemargin.validation import check_flag, check_integer, draw_seed
 
 
 class SIKMASVC(UnweightedMixin, StochasticMixin, CurvesMixin):  # type: ignore[misc]

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from widemargin.arguments import check_integer, draw_seed
 from widemargin.budget import StopReason
 from widemargin.callbacks import Stage
 from widemargin.kernels import Index, Kernel
@@ -20,7 +21,6 @@ from widemargin.projected.machine import Machine
 from widemargin.projected.search import MAX_IDLE
 from widemargin.projected.selection import Selection
 from widemargin.projected.stages import describe_machines
-from widemargin.validation import check_integer, draw_seed
 
 #: Maximum number of Newton steps on one coefficient; usually three to six are enough.
 MAX_STEPS = 30

@@ -10,11 +10,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin.arguments import draw_seed
 from widemargin.doc_link import DocLinkMixin
 from widemargin.kernels import Index
 from widemargin.projected.classifier_base import count_rows, is_count_or_share
 from widemargin.transaction import all_or_nothing
-from widemargin.validation import draw_seed, validate_problem, validate_queries
+from widemargin.validation import validate_problem, validate_queries
 
 
 class SubsampleSVC(DocLinkMixin, ClassifierMixin, BaseEstimator):

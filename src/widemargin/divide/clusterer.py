@@ -9,22 +9,16 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin.arguments import check_integer, draw_seed
 from widemargin.divide.kernel_kmeans import N_STARTS, Sampling, divide_points
 from widemargin.divide.partition import Partition, split_by_group
 from widemargin.doc_link import DocLinkMixin
+from widemargin.kernel_arguments import check_kernel_range, check_nonnegative, resolve_kernel
 from widemargin.kernels import Kernel, Points, Precomputed, is_precomputed, needs_nonnegative
 from widemargin.memory import parse_bytes
 from widemargin.parallel import Workers, open_workers
 from widemargin.transaction import all_or_nothing
-from widemargin.validation import (
-    check_integer,
-    check_kernel_range,
-    check_nonnegative,
-    draw_seed,
-    resolve_kernel,
-    validate_queries,
-    validate_rows_alone,
-)
+from widemargin.validation import validate_queries, validate_rows_alone
 
 
 class KernelKMeans(DocLinkMixin, ClusterMixin, BaseEstimator):

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from widemargin.arguments import check_integer, draw_seed
 from widemargin.budget import Budget
 from widemargin.callbacks import LevelProgress
 from widemargin.divide.level_parts import add_committee, describe_level
@@ -18,7 +19,6 @@ from widemargin.exact.classifier_base import (
 from widemargin.kernels import Kernel
 from widemargin.parameters import Choices
 from widemargin.problem import Problem, Subproblem
-from widemargin.validation import check_integer, draw_seed
 
 
 class DCSVC(LevelsMixin, ExactKernelClassifier):

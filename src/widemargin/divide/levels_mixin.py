@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin.arguments import check_integer, check_number, draw_seed
 from widemargin.budget import Budget, StopReason, worst_reason
 from widemargin.callbacks import LevelProgress
 from widemargin.divide.background import count_rows
@@ -19,7 +20,6 @@ from widemargin.exact.dual_problem import DualProblem
 from widemargin.exact.solve import polish
 from widemargin.kernels import Kernel, Points
 from widemargin.progress import show_levels
-from widemargin.validation import check_integer, check_number, draw_seed
 
 
 class LevelsMixin:

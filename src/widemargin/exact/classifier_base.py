@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin.arguments import check_callback, check_integer, check_number, check_verbose
 from widemargin.budget import worst_reason
 from widemargin.deadline import start_deadline
 from widemargin.doc_link import DocLinkMixin
@@ -20,6 +21,7 @@ from widemargin.exact.dual_problem import DualProblem, classification_dual
 from widemargin.exact.expansion import Expansion, class_numbers, class_scores
 from widemargin.exact.solution import Solution
 from widemargin.exact.svc_compatibility import find_bound
+from widemargin.kernel_arguments import check_kernel_range, check_nonnegative, resolve_kernel
 from widemargin.kernels import (
     Index,
     Kernel,
@@ -39,18 +41,7 @@ from widemargin.problem import (
     split_one_vs_rest,
 )
 from widemargin.transaction import all_or_nothing
-from widemargin.validation import (
-    check_callback,
-    check_integer,
-    check_kernel_range,
-    check_nonnegative,
-    check_number,
-    check_verbose,
-    find_shape,
-    resolve_kernel,
-    validate_problem,
-    validate_queries,
-)
+from widemargin.validation import find_shape, validate_problem, validate_queries
 
 #: From best to worst; a fit of several problems reports the worst. A model read from a file of
 #: LIBSVM does not say.

@@ -8,8 +8,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from widemargin.exact.dual_problem import FloatArray
 from widemargin.exact.solve import exact_matrix
+from widemargin.kernel_arguments import INDEFINITE
 from widemargin.kernels import CallableKernel, Kernel, Poly, Precomputed, Sigmoid
-from widemargin.validation import INDEFINITE
 
 #: Rows whose kernel matrix is looked at; an eigenvalue counts as negative below this share of the
 #: largest value, for each row.

@@ -10,6 +10,13 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin.arguments import (
+    check_callback,
+    check_integer,
+    check_number,
+    check_verbose,
+    draw_seed,
+)
 from widemargin.budget import Budget, worst_reason
 from widemargin.callbacks import Progress
 from widemargin.doc_link import DocLinkMixin
@@ -25,6 +32,7 @@ from widemargin.exact.solve import solve_exactly
 from widemargin.exact.svc_compatibility import FittedLikeSVCMixin, check_ignored_params
 from widemargin.files.libsvm_models import read_libsvm_attributes, to_libsvm_function
 from widemargin.files.libsvm_text import write_libsvm_model
+from widemargin.kernel_arguments import check_kernel_range, check_nonnegative, resolve_kernel
 from widemargin.kernels import (
     Kernel,
     Points,
@@ -37,17 +45,7 @@ from widemargin.memory import parse_bytes
 from widemargin.parallel import Workers, open_workers
 from widemargin.problem import Problem
 from widemargin.progress import show_problems
-from widemargin.validation import (
-    check_callback,
-    check_integer,
-    check_kernel_range,
-    check_nonnegative,
-    check_number,
-    check_verbose,
-    draw_seed,
-    resolve_kernel,
-    validate_queries,
-)
+from widemargin.validation import validate_queries
 
 #: Bytes that a solver holds for every dual variable: coefficients, gradient, bounds, order.
 VARIABLE_BYTES = 100

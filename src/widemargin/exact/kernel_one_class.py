@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import OutlierMixin
 
+from widemargin.arguments import check_number, draw_seed
 from widemargin.callbacks import Progress
 from widemargin.deadline import start_deadline
 from widemargin.exact.dual_problem import DualProblem, FloatArray
@@ -16,7 +17,7 @@ from widemargin.exact.solution import Solution
 from widemargin.kernels import Kernel, is_precomputed, wrap_items
 from widemargin.problem import Problem
 from widemargin.transaction import all_or_nothing
-from widemargin.validation import check_number, draw_seed, find_shape, validate_rows_alone
+from widemargin.validation import find_shape, validate_rows_alone
 
 #: Rows whose mean similarity tells which rows probably lie outside.
 START_ROWS = 500

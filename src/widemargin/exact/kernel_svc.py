@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin.arguments import check_choice, check_flag, draw_seed
 from widemargin.budget import Budget
 from widemargin.callbacks import Progress
 from widemargin.exact.classifier_base import ExactKernelClassifier
@@ -25,7 +26,6 @@ from widemargin.kernels import Kernel
 from widemargin.parallel import open_workers
 from widemargin.problem import Problem, Subproblem
 from widemargin.progress import show_problems
-from widemargin.validation import check_choice, check_flag, draw_seed
 
 
 class KernelSVC(FittedLikeSVCMixin, ExactKernelClassifier):

@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin.arguments import check_choice, check_flag
 from widemargin.exact.calibration import METHODS, calibrate
 from widemargin.exact.kernel_svc import KernelSVC
 from widemargin.exact.search import Found, SearchData
@@ -19,7 +20,7 @@ from widemargin.exact.search_surface import Grid
 from widemargin.kernels import Kernel, is_precomputed
 from widemargin.problem import Problem
 from widemargin.transaction import all_or_nothing
-from widemargin.validation import check_choice, check_flag, validate_problem
+from widemargin.validation import validate_problem
 
 
 def _is_calibrated(estimator: Any) -> bool:

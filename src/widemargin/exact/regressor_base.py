@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
+from widemargin.arguments import check_flag, check_number
 from widemargin.deadline import start_deadline
 from widemargin.exact.dual_problem import DualProblem, FloatArray
 from widemargin.exact.kernel_machine import KernelMachine
@@ -14,7 +15,7 @@ from widemargin.exact.svc_compatibility import check_cost, find_bound, warn_unle
 from widemargin.kernels import Kernel, is_precomputed, wrap_items
 from widemargin.problem import Problem
 from widemargin.transaction import all_or_nothing
-from widemargin.validation import check_flag, check_number, find_shape, validate_regression
+from widemargin.validation import find_shape, validate_regression
 
 
 class KernelRegressor(RegressorMixin, KernelMachine):

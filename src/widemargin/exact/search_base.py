@@ -14,6 +14,14 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin.arguments import (
+    check_choice,
+    check_flag,
+    check_integer,
+    check_number,
+    check_verbose,
+    draw_seed,
+)
 from widemargin.budget import Budget
 from widemargin.deadline import start_deadline, time_left
 from widemargin.doc_link import DocLinkMixin
@@ -29,22 +37,12 @@ from widemargin.exact.search_grid import (
 from widemargin.exact.search_path import PathSettings
 from widemargin.exact.search_results import list_cells, make_cv_results
 from widemargin.exact.search_surface import FloatArray, Grid, Surface
+from widemargin.kernel_arguments import check_nonnegative, resolve_gamma, resolve_kernel
 from widemargin.kernels import Index, Kernel, is_precomputed, needs_nonnegative
 from widemargin.memory import parse_bytes
 from widemargin.parallel import open_workers
 from widemargin.problem import Problem
 from widemargin.progress import show_cells
-from widemargin.validation import (
-    check_choice,
-    check_flag,
-    check_integer,
-    check_nonnegative,
-    check_number,
-    check_verbose,
-    draw_seed,
-    resolve_gamma,
-    resolve_kernel,
-)
 
 #: Parameters that the final model has in common with the search.
 _SHARED = (

@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from widemargin.arguments import check_flag, check_number
 from widemargin.budget import StopReason
 from widemargin.exact.dual_problem import DualProblem
 from widemargin.exact.solution import Solution
 from widemargin.kernels import Kernel, Linear
-from widemargin.validation import check_flag, check_number
 
 #: Bound on the dual variables where C is infinite, for kernel values of at least one. The dual
 #: variables of a hard margin grow as the kernel values shrink.

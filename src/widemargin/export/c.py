@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from widemargin import __version__
+from widemargin.arguments import check_choice, check_flag, check_number
 from widemargin.export.c_fixed import Precision, write_fixed_functions
 from widemargin.export.c_float import write_float_functions
 from widemargin.export.c_interface import (
@@ -19,7 +20,6 @@ from widemargin.export.c_interface import (
 from widemargin.export.c_text import Program, make_prefix
 from widemargin.export.description import Description, describe
 from widemargin.files.atomic_output import replace_file
-from widemargin.validation import check_choice, check_flag, check_number
 
 DTYPES = ("float32", "int16")
 #: Error of a decision, as a share of the margin, above which there is a warning.

@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin import __version__
+from widemargin.arguments import check_choice
 from widemargin.export.description import Description, describe
 from widemargin.export.limits import find_limit
 from widemargin.export.onnx_functions import decide
 from widemargin.export.onnx_graph import Graph, Value
 from widemargin.export.scaling import Scaling
 from widemargin.problem import class_pairs
-from widemargin.validation import check_choice
 
 #: Version of the standard operators, and of the file format that came with it.
 OPSET, IR_VERSION = 17, 8

@@ -14,6 +14,7 @@ from widemargin.additive.lr_svc import LRSVC
 from widemargin.additive.mixins import CurvesMixin, NonnegativeMixin
 from widemargin.additive.power_mean_svc import OLD_DUAL, PowerMeanSVC
 from widemargin.additive.quantiser import SPACINGS, Quantiser
+from widemargin.arguments import is_finite_number
 from widemargin.files.container import ModelFileError, require
 from widemargin.files.estimator_schema import (
     State,
@@ -38,7 +39,6 @@ from widemargin.files.fields import (
     set_attributes,
     write_fields,
 )
-from widemargin.validation import is_finite_number
 
 #: Numbers that some additive classifiers keep beside their model.
 _NUMBERS = ("rank_", "left_out_", "unit_", "n_seen_", "t_", "violation_", "C_", "kernel_mean_")

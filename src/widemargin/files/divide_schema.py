@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from widemargin.arguments import is_finite_number
 from widemargin.divide.cluster_models import ClusterParts, Committee
 from widemargin.divide.dc_svc import DCSVC
 from widemargin.divide.dc_svr import DCSVR
@@ -35,7 +36,6 @@ from widemargin.files.kernel_schema import (
     write_svr,
 )
 from widemargin.kernels import Precomputed
-from widemargin.validation import is_finite_number
 
 #: Depth of a nested partition that a file may have; fits make far fewer levels.
 _MAX_DEPTH = 50

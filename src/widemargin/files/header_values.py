@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from widemargin.arguments import is_finite_number
 from widemargin.files.container import ModelFileError, require
 from widemargin.files.stored_params import SHOWN, check_params, shorten_values
 from widemargin.kernels import KERNELS, CallableKernel, Kernel
-from widemargin.validation import is_finite_number
 
 #: Largest degree of a kernel in a file: with a larger one a prediction could run for years.
 _MAX_DEGREE = 1000

@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from widemargin.arguments import check_integer
 from widemargin.files.container import ModelFileError
 from widemargin.files.libsvm_text import LibsvmModel, read_libsvm_model
 from widemargin.kernels import RBF, Kernel, Linear, Poly, Precomputed, Sigmoid
 from widemargin.problem import class_pairs
-from widemargin.validation import check_integer
 
 #: LIBSVM's names of kernels by ours.
 _NAMES = {

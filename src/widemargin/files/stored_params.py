@@ -9,10 +9,11 @@ from sklearn.utils import check_random_state
 
 from widemargin.additive.lr_svc import LRSVC
 from widemargin.additive.power_mean_svc import PowerMeanSVC
+from widemargin.kernel_arguments import resolve_kernel
 from widemargin.memory import parse_bytes
 from widemargin.parallel import count_threads
 from widemargin.problem import Problem
-from widemargin.validation import resolve_kernel, validate_class_weights
+from widemargin.validation import validate_class_weights
 
 #: Characters of a value that an error repeats: a file may hold texts of any length.
 SHOWN = 80

@@ -14,6 +14,7 @@ from widemargin.base import OneVsRest
 from widemargin.budget import worst_reason
 from widemargin.exact.classifier_base import one_or_all
 from widemargin.exact.expansion import Expansion
+from widemargin.kernel_arguments import check_kernel_range, check_nonnegative, resolve_kernel
 from widemargin.kernels import Kernel, is_precomputed, needs_nonnegative
 from widemargin.memory import parse_bytes
 from widemargin.parallel import Workers
@@ -21,11 +22,6 @@ from widemargin.problem import Problem, Subproblem, split_binary, split_one_vs_r
 from widemargin.projected.basis import KernelRows
 from widemargin.projected.path import join_stages
 from widemargin.projected.selection import Selection
-from widemargin.validation import (
-    check_kernel_range,
-    check_nonnegative,
-    resolve_kernel,
-)
 
 
 class BasisClassifier(OneVsRest):

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_consistent_length, column_or_1d
 
+from widemargin.arguments import check_flag, check_integer, check_number, check_verbose, draw_seed
 from widemargin.callbacks import Stage
 from widemargin.deadline import share_time, start_deadline
 from widemargin.kernels import Kernel
@@ -34,13 +35,6 @@ from widemargin.projected.size_search import (
     explain_basis,
     find_size,
     fit_each_size,
-)
-from widemargin.validation import (
-    check_flag,
-    check_integer,
-    check_number,
-    check_verbose,
-    draw_seed,
 )
 
 

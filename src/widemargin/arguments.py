@@ -1,0 +1,81 @@
+"""Checks of the arguments of estimators: numbers, switches and words, with errors that advise."""
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+#: Largest number that float64 holds.
+LARGEST = float(np.finfo(np.float64).max)
+
+
+def draw_seed(random_state: Any) -> int:
+    """A seed for the generators of a fit."""
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def is_finite_number(value: Any) -> bool:
+    """Whether a value is a number that float64 can hold."""
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    # Not isfinite, which raises OverflowError for integers beyond float64.
+    return is_number and bool(abs(value) <= LARGEST)
+
+
+def check_number(name: str, value: Any, *, above: float = -np.inf, optional: bool = False) -> None:
+    """Refuse anything but a finite number greater than ``above``."""
+    if optional and value is None:
+        return
+    if not is_finite_number(value):
+        raise ValueError(f"{name}: {value!r} is not a finite number")
+    if value <= above:
+        raise ValueError(f"{name}: must be greater than {above:g}, got {value!r}")
+
+
+def check_integer(name: str, value: Any, *, low: int) -> None:
+    """Refuse anything but an integer of at least ``low``."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < low:
+        raise ValueError(f"{name}: must be an integer of at least {low}, got {value!r}")
+
+
+def as_floats(name: str, value: Any, wanted: str) -> NDArray[np.float64]:
+    """A parameter as an array of float64; ``wanted`` says what to give instead of anything else."""
+    try:
+        return np.asarray(value, np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{name}: give {wanted}, got {value!r}") from error
+
+
+def check_columns(name: str, columns: Any, n_features: int) -> NDArray[np.intp]:
+    """Numbers of columns; refuse anything but integers from 0 to below ``n_features``."""
+    given = np.asarray(columns)
+    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+        raise ValueError(f"{name}: give the numbers of columns, got {columns!r}")
+    if given.size and not 0 <= given.min() <= given.max() < n_features:
+        raise ValueError(f"{name}: columns are numbered 0 to {n_features - 1}, got {columns!r}")
+    return given.astype(np.intp)
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Refuse anything but True and False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name}: must be True or False, got {value!r}")
+
+
+def check_verbose(value: Any) -> None:
+    """Refuse anything but an integer that is not negative, or a switch."""
+    if not isinstance(value, bool | np.bool_):
+        check_integer("verbose", value, low=0)
+
+
+def check_callback(value: Any) -> None:
+    """Refuse anything but a function, or nothing."""
+    if value is not None and not callable(value):
+        raise ValueError(f"callback: {value!r} cannot be called; give a function, or None")
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    """Refuse anything but one of the given words."""
+    if value not in choices:
+        raise ValueError(f"{name}: must be one of {', '.join(map(repr, choices))}, got {value!r}")
