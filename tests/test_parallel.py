@@ -173,3 +173,28 @@ def test_environment_does_not_limit_an_explicit_number(monkeypatch):
 def test_what_is_no_number_of_jobs_is_refused(n_jobs):
     with pytest.raises(ValueError, match=r"n_jobs: .* is not allowed"):
         count_threads(n_jobs)
+
+
+@pytest.mark.parametrize("call", [1, 2, 3, 4])
+def test_an_interrupt_while_blas_is_held_is_made_good_by_the_next_use(call, monkeypatch):
+    """Ctrl-C may come at any call that sets threads, on the way in or out."""
+    calls, set_threads = [], parallel._set_blas_threads
+
+    def interrupt(library, n_threads):
+        calls.append(n_threads)
+        if len(calls) == call:
+            raise KeyboardInterrupt
+        set_threads(library, n_threads)
+
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        with monkeypatch.context() as patch:
+            patch.setattr(parallel, "_set_blas_threads", interrupt)
+            try:
+                with open_workers(1):
+                    pass
+            except KeyboardInterrupt:
+                assert len(calls) == call
+        with open_workers(1):
+            assert set(blas_threads()) == {1}
+        assert blas_threads() == before

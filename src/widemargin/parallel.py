@@ -97,7 +97,10 @@ def count_threads(n_jobs: int | None) -> int:
 
 
 class _SingleBlas:
-    """Holds BLAS to one thread while any thread is inside; the last one out restores it."""
+    """Holds BLAS to one thread while any thread is inside; the last one out restores it.
+
+    What Ctrl-C prevented from being restored is restored by the next one out.
+    """
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -108,7 +111,8 @@ class _SingleBlas:
         with self._lock:
             if self._n_inside == 0:
                 libraries = _blas_controller().lib_controllers
-                self._before = [(library, library.num_threads) for library in libraries]
+                if not self._before:
+                    self._before = [(library, library.num_threads) for library in libraries]
                 for library in libraries:
                     _set_blas_threads(library, 1)
             self._n_inside += 1
@@ -119,6 +123,7 @@ class _SingleBlas:
             if self._n_inside == 0:
                 for library, n_threads in self._before:
                     _set_blas_threads(library, n_threads)
+                self._before = []
 
 
 def _set_blas_threads(library: LibController, n_threads: int) -> None:
