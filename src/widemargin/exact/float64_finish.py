@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from widemargin.budget import Budget, StopReason
-from widemargin.deadline import is_late
+from widemargin.deadline import is_late, seconds_left
 from widemargin.exact.active_set import walk_to_optimum
 from widemargin.exact.dual_problem import DualProblem, FloatArray
 from widemargin.exact.interior_point import minimise_interior
@@ -25,9 +25,10 @@ from widemargin.parallel import single_blas
 #: Kernel values of float32 count as precise enough if the violation that they may cause is less than
 #: this share of the tolerance, and what they may change of the objective less than this share of it.
 VIOLATION_SHARE, OBJECTIVE_SHARE = 0.1, 1e-6
-#: Most float64 kernel values of a solution's check, and most if there is a time limit. They take about
-#: 15 ns each; the fit of a problem that needs so many has taken several times as long.
-MAX_VALUES, MAX_VALUES_IN_TIME = 40_000_000, 5_000_000
+#: Most float64 kernel values of a solution's check. They take about 15 ns each; the fit of a problem
+#: that needs so many has taken several times as long. If there is a time limit, so many for each second
+#: that is left, and so many in any case.
+MAX_VALUES, VALUES_PER_SECOND, FEW_VALUES = 40_000_000, 20_000_000, 5_000_000
 #: Rows whose condition is met by less than this, or by less than so many times the estimated error,
 #: are checked in float64 beside the support vectors.
 CHECKED_MARGIN, CHECKED_ERRORS = 0.05, 20.0
@@ -140,7 +141,10 @@ def _is_affordable(K: ExactMatrix, n_rows: int, n_support: int, budget: Budget) 
     """Return whether time and memory allow float64 kernel values of some rows with all vectors."""
     if K.has_cheap_products:
         return True
-    most = MAX_VALUES if budget.deadline is None else MAX_VALUES_IN_TIME
+    most: float = MAX_VALUES
+    if budget.deadline is not None:
+        in_time = VALUES_PER_SECOND * seconds_left(budget.deadline)
+        most = min(most, max(in_time, FEW_VALUES))
     # Sparse rows are made dense.
     dense_bytes = 0 if isinstance(K.kernel, Precomputed) else 16 * n_support * K.X.shape[1]
     return n_rows * n_support <= most and dense_bytes <= budget.cache_bytes
