@@ -26,8 +26,8 @@ from widemargin.parallel import single_blas
 #: this share of the tolerance, and what they may change of the objective less than this share of it.
 VIOLATION_SHARE, OBJECTIVE_SHARE = 0.1, 1e-6
 #: Most float64 kernel values of a solution's check. They take about 15 ns each; the fit of a problem
-#: that needs so many has taken several times as long. If there is a time limit, so many for each second
-#: that is left, and so many in any case.
+#: that needs so many has taken several times as long. If there is a time limit, so many for each
+#: second that is left, and so many in any case.
 MAX_VALUES, VALUES_PER_SECOND, FEW_VALUES = 40_000_000, 20_000_000, 5_000_000
 #: Rows whose condition is met by less than this, or by less than so many times the estimated error,
 #: are checked in float64 beside the support vectors.
