@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from widemargin import DCSVC, LRSVC, AdditiveSVC, KernelSVC, PowerMeanSVC, ProjectedSVC
+from widemargin.kernels.custom import DIAGONAL_ROWS
 from widemargin.projected.basis import find_root
 
 ON_ROWS = [
@@ -163,3 +164,17 @@ def test_a_basis_needs_positive_kernel_values(rows, sign):
         ValueError, match=r"^kernel: no row has a positive kernel value with itself"
     ):
         ProjectedSVC(kernel=lambda A, B: sign * multiply(A, B)).fit(*rows)
+
+
+def test_a_fit_asks_for_the_diagonal_of_a_callable_once():
+    rng = np.random.default_rng(0)
+    X, asked = rng.normal(size=(900, 3)), []
+
+    def kernel(A, B):
+        if A is B or (A.shape == B.shape and np.array_equal(A, B)):
+            asked.append(len(A))
+        return A @ B.T
+
+    KernelSVC(kernel=kernel).fit(X, X[:, 0] > 0)
+    rows = [n for n in asked if n <= DIAGONAL_ROWS]
+    assert sum(rows) < 2 * 900

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,12 +32,15 @@ class Points:
         What was subtracted from every row before anything else.
     by_difference : bool
         True when norms are so large that rows must be compared feature by feature.
+    known : dict
+        What has been computed of the points and takes long, as the diagonal of a callable kernel.
     """
 
     values: Any
     norms: NDArray[Any]
     center: NDArray[np.float64] | None = None
     by_difference: bool = False
+    known: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def __len__(self) -> int:
         return int(self.values.shape[0])
@@ -128,7 +131,7 @@ class Kernel(ABC):
         values = points.values
         # Several times as fast as an index in brackets, which sparse matrices want.
         taken = values[rows] if sparse.issparse(values) else values.take(rows, axis=0)
-        return replace(points, values=taken, norms=points.norms[rows])
+        return replace(points, values=taken, norms=points.norms[rows], known={})
 
     @abstractmethod
     def diag(self, points: Points) -> NDArray[np.float64]:

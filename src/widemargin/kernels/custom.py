@@ -112,8 +112,14 @@ class CallableKernel(Kernel):
         return Points(X, np.zeros(X.shape[0]))
 
     def diag(self, points: Points) -> NDArray[np.float64]:
-        parts = [points.values[i : i + DIAGONAL_ROWS] for i in range(0, len(points), DIAGONAL_ROWS)]
-        return np.concatenate([self.exact(part, part).diagonal() for part in parts])
+        # Once for all who ask in a fit: a callable may be slow.
+        if "diag" not in points.known:
+            starts = range(0, len(points), DIAGONAL_ROWS)
+            parts = [points.values[i : i + DIAGONAL_ROWS] for i in starts]
+            values = [self.exact(part, part).diagonal() for part in parts]
+            points.known["diag"] = np.concatenate(values)
+        diagonal: NDArray[np.float64] = points.known["diag"]
+        return diagonal
 
     def block(
         self, a: Points, rows: Index, b: Points, cols: Index, out: NDArray[np.float32],
