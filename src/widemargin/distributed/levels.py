@@ -1,0 +1,354 @@
+"""DC-SVM Algorithm 1 on blocks of rows: every cluster of a level is one task on a worker."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from operator import getitem
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from widemargin.budget import StopReason
+from widemargin.distributed.binary_problems import Setting
+from widemargin.distributed.blocks import Block, FloatArray, as_floats, join_blocks, with_coef
+from widemargin.distributed.division import Divider, Division
+from widemargin.distributed.shuffle import Share, regroup
+from widemargin.distributed.tasks import Tasks, find_cache_bytes, watch_cancellation
+from widemargin.divide.background import Background, change_background
+from widemargin.divide.executors import Job, solve_job
+from widemargin.divide.level_reports import LevelReporter, Listener
+from widemargin.divide.records import LevelRecord, Plan
+from widemargin.exact.dual_problem import DualProblem
+from widemargin.exact.expansion import Expansion
+from widemargin.exact.solution import Solution
+from widemargin.kernels import Index
+
+
+@dataclass(frozen=True)
+class SentBackground:
+    """The solution of a random sample (`widemargin.divide.background`), as clusters need it.
+
+    Attributes
+    ----------
+    sample : Block
+        The rows, with their dual variables.
+    model : Expansion
+        Gives decision values.
+    """
+
+    sample: Block
+    model: Expansion
+
+
+@dataclass(frozen=True)
+class ClusterResult:
+    """What the client learns of a solved cluster.
+
+    Attributes
+    ----------
+    cluster, n_rows, n_support : int
+        Number of the cluster, of its rows, and of its support vectors.
+    solutions : list of Solution
+        One for each binary problem, without variables.
+    support : Block or None
+        The support vectors among its own rows; None if the level is not kept.
+    copies : Block or None
+        The support vectors among the rows of other clusters.
+    """
+
+    cluster: int
+    n_rows: int
+    n_support: int
+    solutions: list[Solution]
+    support: Block | None
+    copies: Block | None
+
+
+@dataclass(frozen=True)
+class SolvedLevel:
+    """Solution of one level.
+
+    Attributes
+    ----------
+    record : LevelRecord
+        Summary.
+    division : Division or None
+        The clusters; None for the whole problem.
+    results : list of ClusterResult
+        One for each cluster.
+    background : SentBackground or None
+        What the solutions of the clusters change.
+    """
+
+    record: LevelRecord
+    division: Division | None
+    results: list[ClusterResult]
+    background: SentBackground | None = None
+
+
+@dataclass(frozen=True)
+class LevelRun:
+    """Solves levels on a cluster of workers.
+
+    Attributes
+    ----------
+    tasks : Tasks
+        Tasks of the fit.
+    setting : Setting
+        Kernel, classes and budget.
+    sent_setting : future
+        The same on the cluster.
+    plan : Plan
+        Levels and clusters.
+    keep_levels : bool
+        Whether the support vectors of all levels are wanted.
+    max_bytes : int
+        Memory of the client for a kernel matrix of sampled rows.
+    """
+
+    tasks: Tasks
+    setting: Setting
+    sent_setting: Any
+    plan: Plan
+    keep_levels: bool
+    max_bytes: int
+
+    def solve(
+        self, blocks: list[Any], sizes: list[int], last: int, began: float,
+        callback: Listener | None,
+    ) -> Iterator[tuple[SolvedLevel, list[Any]]]:  # fmt: skip
+        """Solve levels down to ``last``; yields each with the blocks that hold its solution.
+
+        The futures of the blocks of a level are released when the next one is solved.
+        """
+        rng = np.random.default_rng(self.plan.seed)
+        background, sent = None, None
+        if self.plan.background:
+            background = self.solve_background(blocks, sizes)
+            sent = self.tasks.send("send-background", background)
+        divider = Divider(
+            self.tasks, self.setting, self.sent_setting, self.plan.sample_size, self.max_bytes,
+            self.plan.is_plain,
+        )  # fmt: skip
+        by_support = False
+        for number in range(self.plan.n_levels, last - 1, -1):
+            start = perf_counter()
+            n_clusters = min(self.plan.n_clusters ** min(number, 64), sum(sizes))
+            division = divider.divide(blocks, sizes, n_clusters, rng, by_support)
+            seconds = perf_counter() - start
+            report = LevelReporter(number, division.counts.sum(axis=0), began, callback)
+            solved, after = self._solve_clusters(blocks, division, number, sent, report)
+            self.tasks.release(blocks)
+            record = summarise(report, solved, seconds, perf_counter() - start - seconds)
+            blocks, sizes = after, [result.n_rows for result in solved]
+            yield SolvedLevel(record, division, solved, background), blocks
+            if self.is_late():
+                return
+            by_support = self.plan.adaptive and record.n_support > 0
+
+    def is_late(self) -> bool:
+        """Return whether the fit has to end."""
+        return self.setting.end is not None and time.time() > self.setting.end
+
+    def solve_background(self, blocks: list[Any], sizes: list[int]) -> SentBackground:
+        """Solve a random sample at the client."""
+        rng, n_rows = np.random.default_rng(self.plan.seed), sum(sizes)
+        rows = np.sort(rng.permutation(n_rows)[: self.plan.background])
+        sample = fetch_rows(self.tasks, blocks, sizes, rows)
+        setting = self.setting
+        subproblems = setting.split_block(sample)
+        duals = setting.make_duals(sample, subproblems)
+        job = Job(setting.kernel, setting.prepare(sample.X), duals, setting.budget, setting.seed,
+                  seconds_left(setting))  # fmt: skip
+        solved = solve_job(job, self.max_bytes, 1)
+        coefs = [found.coef for found in solved]
+        sample = with_coef(sample, setting.fill_slots(coefs, sample.labels, subproblems))
+        by_problem = spread_coef(setting, sample)
+        support = np.flatnonzero(by_problem.any(axis=0))
+        intercepts = np.array([found.intercept for found in solved])
+        model = Expansion(
+            setting.kernel, as_floats(sample.X[support]), sample.ids[support],
+            np.ascontiguousarray(by_problem[:, support]), intercepts,
+        )  # fmt: skip
+        return SentBackground(sample, model)
+
+    def _solve_clusters(
+        self, blocks: list[Any], division: Division, number: int, background: Any,
+        report: LevelReporter,
+    ) -> tuple[list[ClusterResult], list[Any]]:  # fmt: skip
+        """Solve every cluster of a level; returns results and the blocks with the solutions."""
+        is_last = number == self.plan.stop_level
+        shares = regroup(
+            self.tasks, self.sent_setting, blocks, division, self.plan.overlap if is_last else 0.0
+        )
+        wants_support = is_last or self.keep_levels
+        # The largest cluster goes first: workers finish together.
+        order = [int(c) for c in np.argsort(-report.sizes, kind="stable")]
+        solving = [
+            self.tasks.submit("solve-cluster", solve_cluster, self.sent_setting, background, c,
+                              wants_support, not is_last, shares[c])
+            for c in order
+        ]  # fmt: skip
+        after = [self.tasks.submit("keep-rows", getitem, task, 1) for task in solving]
+        told = [self.tasks.submit("report-cluster", getitem, task, 0) for task in solving]
+        self.tasks.release(solving)
+        results: dict[int, ClusterResult] = {}
+        n_support = 0
+        for k, result in self.tasks.gather_completed(told):
+            results[order[k]] = result
+            n_support += result.n_support
+            report.finish_cluster(result.cluster, result.solutions, n_support)
+        self.tasks.release([share for of_cluster in shares for share in of_cluster])
+        self.tasks.release(told)
+        return [results[c] for c in sorted(results)], [after[order.index(c)] for c in sorted(order)]
+
+
+def solve_cluster(
+    setting: Setting,
+    background: SentBackground | None,
+    cluster: int,
+    wants_support: bool,
+    wants_rows: bool,
+    shares: list[Share],
+) -> tuple[ClusterResult, Block | None]:
+    """Solve the binary problems of a cluster (DC-SVM Eq. 2) on the worker that has its rows."""
+    own = join_blocks([share.own for share in shares])
+    copies = [share.copies for share in shares if share.copies is not None]
+    block = join_blocks([own, *copies]) if copies else own
+    subproblems = setting.split_block(block)
+    duals = setting.make_duals(block, subproblems)
+    if background is not None:
+        duals = _change(setting, block, duals, background)
+    job = Job(setting.kernel, setting.prepare(block.X), duals, setting.budget, setting.seed,
+              seconds_left(setting))  # fmt: skip
+    solved = solve_job(job, find_cache_bytes(setting.memory), 1, None, watch_cancellation())
+    coef = setting.fill_slots([s.coef for s in solved], block.labels, subproblems)
+    block = with_coef(block, coef)
+    is_own = np.isin(block.ids, own.ids) if copies else np.ones(len(block), bool)
+    is_support = coef.any(axis=1)
+    result = ClusterResult(
+        cluster=cluster,
+        n_rows=len(own),
+        n_support=int(np.count_nonzero(is_support & is_own)),
+        solutions=[replace(found, coef=np.empty(0)) for found in solved],
+        support=take_floats(block, is_support & is_own) if wants_support else None,
+        copies=take_floats(block, is_support & ~is_own) if copies else None,
+    )
+    if not wants_rows:
+        return result, None
+    return result, block if not copies else block.take(np.flatnonzero(is_own))
+
+
+def _change(
+    setting: Setting, block: Block, duals: list[DualProblem], background: SentBackground
+) -> list[DualProblem]:
+    """Return the problems whose variables are changes of the background's dual variables."""
+    sample, subproblems = background.sample, setting.split_block(block)
+    assert sample.coef is not None
+    before = np.zeros((len(block), setting.n_slots))
+    at = np.minimum(np.searchsorted(sample.ids, block.ids), len(sample) - 1)
+    drawn = sample.ids[at] == block.ids
+    before[drawn] = sample.coef[at[drawn]]
+    values = background.model.decide(
+        as_floats(block.X), max_bytes=find_cache_bytes(setting.memory), n_jobs=1
+    )
+    coefs = setting.read_slots(before, block.labels, subproblems)
+    found = [_bare_solution(coef) for coef in coefs]
+    decisions = [values[sub.index, p] for p, sub in enumerate(subproblems)]
+    return change_background(duals, Background(found, decisions))
+
+
+def _bare_solution(coef: FloatArray) -> Solution:
+    return Solution(coef, np.empty(0), 0.0, 0.0, 0.0, 0.0)
+
+
+def seconds_left(setting: Setting) -> float | None:
+    """Return the seconds until the fit has to end, by the clock that machines share."""
+    return None if setting.end is None else max(0.0, setting.end - time.time())
+
+
+def take_floats(block: Block, is_chosen: Any) -> Block:
+    """Return some rows of a block as floats."""
+    taken = block.take(np.flatnonzero(is_chosen))
+    return replace(taken, X=as_floats(taken.X))
+
+
+def spread_coef(setting: Setting, block: Block) -> FloatArray:
+    """Return the dual variables of a block, of shape (n_problems, n)."""
+    assert block.coef is not None
+    subproblems = setting.split_block(block)
+    out = np.zeros((len(subproblems), len(block)))
+    mine = setting.read_slots(block.coef, block.labels, subproblems)
+    for p, (sub, coef) in enumerate(zip(subproblems, mine, strict=True)):
+        out[p, sub.index] = coef
+    return out
+
+
+def fetch_rows(tasks: Tasks, blocks: list[Any], sizes: list[int], rows: Index) -> Block:
+    """Fetch rows by their position among those of all blocks; ``rows`` ascend."""
+    ends = np.cumsum(sizes)
+    each = np.split(rows, np.searchsorted(rows, ends[:-1]))
+    taken = [
+        tasks.submit("draw-rows", Block.take, blocks[b], at - (ends[b] - sizes[b]))
+        for b, at in enumerate(each)
+        if len(at)
+    ]
+    return join_blocks(tasks.gather(taken))
+
+
+def summarise(
+    report: LevelReporter, results: list[ClusterResult], clustering_seconds: float,
+    solving_seconds: float,
+) -> LevelRecord:  # fmt: skip
+    """Return the summary of a solved level."""
+    found = [solution for result in results for solution in result.solutions]
+    return LevelRecord(
+        level=report.level,
+        n_clusters=len(report.sizes),
+        largest_cluster=int(report.sizes.max()),
+        n_support=sum(result.n_support for result in results),
+        objective=sum(solution.objective for solution in found),
+        clustering_seconds=clustering_seconds,
+        solving_seconds=solving_seconds,
+        is_complete=all(s.stop_reason != StopReason.MAX_TIME for s in found),
+    )
+
+
+def make_end(max_time: float | None) -> float | None:
+    """Return when a fit has to end, by `time.time`."""
+    return None if max_time is None else time.time() + max_time
+
+
+def choose_block_level(plan: Plan, n_threads: int) -> int:
+    """Return the last level before the whole problem: its clusters are the blocks of the rounds.
+
+    Larger clusters make fewer rounds, but every thread needs a cluster.
+    """
+    level = 1
+    while plan.n_clusters**level < n_threads and level < plan.n_levels and plan.n_clusters > 1:
+        level += 1
+    return level
+
+
+def close_levels(levels: list[SolvedLevel], stop_level: int) -> list[SolvedLevel]:
+    """Return the levels, of which the last counts the iterations of all.
+
+    It ran out of time if the fit should have gone on to ``stop_level``.
+    """
+    is_late = levels[-1].record.level > stop_level
+    n_problems = len(levels[-1].results[0].solutions)
+    earlier = [
+        sum(result.solutions[p].n_iter for level in levels[:-1] for result in level.results)
+        for p in range(n_problems)
+    ]
+    first, *rest = levels[-1].results
+    counted = [
+        replace(
+            found,
+            n_iter=found.n_iter + more,
+            stop_reason=StopReason.MAX_TIME if is_late else found.stop_reason,
+        )
+        for found, more in zip(first.solutions, earlier, strict=True)
+    ]
+    return [*levels[:-1], replace(levels[-1], results=[replace(first, solutions=counted), *rest])]
