@@ -267,9 +267,11 @@ MAPPED = """
         X[start : start + 10_000] = unit * rng.random((10_000, d), np.float32)
     y = X[:, 0].astype(float) + X[:, 1] > unit
     X.flush()
-    model(max_iter=1).fit(np.asarray(X[:300]), y[:300])
     del X
     X = np.load(path, mmap_mode="r")
+    # The compiler takes memory too, and compiles for arrays that are read-only once more.
+    model(max_iter=1).fit(X[:300], y[:300])
+    model(max_iter=1).fit(np.array(X[:300]), y[:300])
 
     def own():
         # Pages of mapped files belong to the cache of the system, not to us.
@@ -311,8 +313,8 @@ def test_mapped_data_are_never_copied_whole(tmp_path, name, kind, order, way):
     run = subprocess.run(command, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     megabytes, accuracy = map(float, run.stdout.split())
-    # Codes 38, labels, weights, coefficients and gradients of 400,000 rows about 35.
-    assert megabytes < 100
+    # Codes take 38 MB, seventeen numbers for each of 400,000 rows 54; a copy of the smallest data 40.
+    assert megabytes < 120
     assert accuracy > 0.95
 
 
@@ -496,7 +498,7 @@ def test_a_converged_problem_stays_so_without_passes_to_finish(digits):
 def test_features_of_very_different_ranges_are_to_be_scaled(digits):
     X, y = load_wine(return_X_y=True)
     with pytest.warns(ConvergenceWarning, match='set scaling="max"'):
-        AdditiveSVC(C=1.0, random_state=0).fit(X, y)
+        AdditiveSVC(C=1.0, fit_intercept=False, scaling=None).fit(X, y)
     assert AdditiveSVC(scaling="max", random_state=0).fit(X, y).stop_reason_ == "converged"
     with pytest.warns(ConvergenceWarning, match="scale the features$"):
         AdditiveSVC(scaling="max", max_iter=1).fit(X, y)

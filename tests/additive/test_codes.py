@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from widemargin import AdditiveSVC, IntersectionSVC, PowerMeanSVC
 from widemargin.additive.coded_rows import bin_rows, gram_rows
-from widemargin.additive.codes import GAP_TYPES
+from widemargin.additive.codes import GAP_TYPES, dense_codes, thin_codes
 from widemargin.additive.curves import bin_offsets, number_values
 from widemargin.additive.quantiser import Quantiser, fit_quantiser, measure_ranges, row_chunks
 from widemargin.baselines import SIKMASVC, FourierSVC
@@ -334,3 +334,16 @@ def test_pieces_must_not_change(later):
     versions = iter([X[25:225], X[later]])
     with pytest.raises(ValueError, match="chunks: the second iteration gave other values"):
         AdditiveSVC().fit_chunks(lambda: [(next(versions), y[:200])])
+
+
+def test_thin_codes_leave_out_zeros_only():
+    rng = np.random.default_rng(0)
+    values = (rng.integers(1, 200, (20, 700)) * (rng.random((20, 700)) < 0.01)).astype(np.uint8)
+    values[3] = 0
+    values[4, [0, 254, 255, 256, 699]] = 9
+    thin = thin_codes(dense_codes(values))
+    assert thin.is_sparse
+    numbers = np.arange(256.0)
+    np.testing.assert_array_equal(thin.to_csr(numbers).toarray(), values)
+    full = dense_codes(np.maximum(values, 1))
+    assert thin_codes(full) is full

@@ -10,7 +10,8 @@ from sklearn.svm import SVC, LinearSVC
 
 from tests.reference import additive as reference
 from widemargin import IntersectionSVC
-from widemargin.additive import coded_rows
+from widemargin.additive import dual_descent
+from widemargin.additive.coded_rows_fast import BINS, GRAM, HATS
 
 TIGHT = {"tol": 1e-7, "max_iter": 50_000, "random_state": 0, "fit_intercept": False}
 
@@ -123,16 +124,21 @@ def test_positive_values_count_where_most_are_zero_and_some_negative(as_sparse):
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 @pytest.mark.parametrize("as_sparse", [False, True])
-def test_the_kernel_matrix_is_another_way_to_the_same(digits, monkeypatch, loss, as_sparse):
+@pytest.mark.parametrize("intercept", ["free", True, False])
+def test_kernel_matrix_bins_and_hats_are_ways_to_the_same(
+    digits, monkeypatch, loss, as_sparse, intercept
+):
     X, y = digits
     form = sparse.csr_matrix if as_sparse else np.asarray
     decisions = []
-    for most in (10**6, 0):
-        monkeypatch.setattr(coded_rows, "MAX_GRAM_ROWS", most)
-        model = IntersectionSVC(C=0.01, loss=loss, tol=0.01, random_state=0).fit(form(X), y)
-        decisions.append(model.decision_function(form(X)))
+    for kind in (GRAM, BINS, HATS):
+        monkeypatch.setattr(dual_descent, "cheapest_kind", lambda rows, n, kind=kind: kind)
+        model = IntersectionSVC(C=0.01, loss=loss, tol=0.01, fit_intercept=intercept)
+        decisions.append(model.fit(form(X), y).decision_function(form(X)))
     assert np.any(decisions[0] != decisions[1])
+    assert np.any(decisions[1] != decisions[2])
     assert_allclose(decisions[0], decisions[1], atol=0.02)
+    assert_allclose(decisions[1], decisions[2], atol=0.02)
 
 
 @pytest.mark.parametrize("multi_class", ["ovr", "crammer_singer"])

@@ -9,7 +9,6 @@ from sklearn.svm import SVC
 
 import widemargin
 from widemargin import AdditiveSVC, IntersectionSVC, PowerMeanSVC
-from widemargin.additive.kernel_scale import KernelScaleMixin
 
 ESTIMATORS = (AdditiveSVC, IntersectionSVC, PowerMeanSVC)
 
@@ -109,7 +108,7 @@ def test_scaled_cost_is_the_number_divided_by_the_mean_of_the_diagonal(digits, e
     # k(x, x) of the intersection and of chi2 is the sum of the features.
     mean = X.sum(axis=1).mean()
     assert model.kernel_mean_ == pytest.approx(mean, rel=1e-3)
-    assert pytest.approx(KernelScaleMixin._scaled_cost / model.kernel_mean_) == model.C_
+    assert pytest.approx(estimator._scaled_cost / model.kernel_mean_) == model.C_
     same = estimator(C=model.C_).fit(X, y)
     np.testing.assert_array_equal(model.decision_function(X), same.decision_function(X))
 

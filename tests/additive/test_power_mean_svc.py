@@ -191,6 +191,20 @@ def test_divergence_of_stochastic_descent_is_reported_and_the_best_kept(C):
     assert 0 < model.violation_ < 5
 
 
+def test_descent_beyond_the_largest_number_keeps_no_such_solution():
+    """One value so large that the anchors, which follow it, are far from all others."""
+    rng = np.random.default_rng(0)
+    X, y = np.abs(rng.standard_normal((322, 9))), np.arange(322) % 2
+    X[0, 0] = 5e5
+    model = PowerMeanSVC(p=0.0, C=2e3, loss="squared_hinge", solver="sgd", random_state=0)
+    with pytest.warns(ConvergenceWarning, match="diverged"):
+        model.fit(X, y)
+    assert np.isfinite(model.decision_function(X)).all()
+    assert np.isfinite(model.violation_)
+    with pytest.raises(ValueError, match="X: stochastic descent on these rows diverges"):
+        model.partial_fit(X, y)
+
+
 def test_long_first_steps_are_no_divergence():
     """With a large C the loss is huge at first, and falls."""
     X = np.random.default_rng(0).random((200, 20))

@@ -13,6 +13,9 @@ from tests.reference import kernels as formulas
 from widemargin.kernels import (
     KERNELS,
     RBF,
+    AnovaChi2,
+    AnovaIntersection,
+    AnovaRBF,
     CallableKernel,
     Chi2,
     ExpChi2,
@@ -50,10 +53,17 @@ CASES = {
     "power_mean-1": (PowerMean(-1.0), formulas.power_mean, {"p": -1.0}),
     "power_mean-0": (PowerMean(0.0), formulas.power_mean, {"p": 0.0}),
     "power_mean-inf": (PowerMean(-np.inf), formulas.power_mean, {"p": -np.inf}),
+    "anova_chi2": (
+        AnovaChi2(0.5, 3.0, 7.0),
+        formulas.anova_chi2,
+        {"weight": 0.5, "curve_mean": 3.0, "pair_mean": 7.0},
+    ),
+    "anova_intersection": (AnovaIntersection(), formulas.anova_intersection, {}),
+    "anova_rbf": (AnovaRBF(0.4, gamma=2.0), formulas.anova_rbf, {"weight": 0.4, "gamma": 2.0}),
 }
 #: One case for each loop of the compiled code, for the tests that vary something else.
 LOOPS = ["linear", "rbf", "poly", "sigmoid", "chi2", "exp_chi2", "intersection", "jensen_shannon",
-         "power_mean-8"]  # fmt: skip
+         "power_mean-8", "anova_chi2", "anova_intersection", "anova_rbf"]  # fmt: skip
 
 
 def draw(n, d, density=1.0, seed=0):
@@ -97,7 +107,7 @@ def test_matrix_equals_formula_for_every_input(name, layouts, dtype, density):
     assert_kernel_close(kernel(X, Z), formula(X, Z, **params))
 
 
-@pytest.mark.parametrize("name", ["linear", "rbf", "poly", "sigmoid"])
+@pytest.mark.parametrize("name", ["linear", "rbf", "poly", "sigmoid", "anova_rbf"])
 @pytest.mark.parametrize("layout", ["dense", "csr"])
 def test_negative_features(name, layout):
     kernel, formula, params = CASES[name]
@@ -131,6 +141,18 @@ def test_exact_matrix_keeps_float64_precision(name):
     kernel, formula, params = CASES[name]
     X, Z = draw(11, 6, 0.6, seed=1), sparse.csr_matrix(draw(7, 6, 0.6, seed=2))
     assert_allclose(kernel.exact(X, Z), formula(X, Z, **params), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_matrix], ids=["dense", "csr"])
+@pytest.mark.parametrize("name", CASES)
+def test_rows_that_are_held_have_exact_values(name, layout):
+    kernel, formula, params = CASES[name]
+    X, Z = draw(11, 6, 0.6, seed=1), draw(7, 6, 0.6, seed=2)
+    rows, expected = kernel.hold_exactly(layout(X)), formula(X, X, **params)
+    assert_allclose(rows.column(4), expected[:, 4], rtol=1e-12, atol=1e-14)
+    between = formula(X, Z, **params)
+    for some in (np.array([3, 0, 9]), slice(2, 8)):
+        assert_allclose(rows.between(some, Z), between[some], rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("density", [1.0, 0.2], ids=["full", "sparse"])
@@ -185,7 +207,7 @@ SUBSETS = {
 @pytest.mark.parametrize("subset", SUBSETS)
 @pytest.mark.parametrize("n_threads", [1, 3])
 @pytest.mark.parametrize("density", [1.0, 0.2], ids=["full", "sparse"])
-@pytest.mark.parametrize("name", ["rbf", "chi2"])
+@pytest.mark.parametrize("name", ["rbf", "chi2", "anova_chi2"])
 def test_parts_of_the_matrix(name, density, n_threads, subset):
     kernel, a, b, expected = border_case(name, density)
     rows, cols = (np.array(index, np.intp) for index in SUBSETS[subset])
@@ -230,6 +252,15 @@ def test_diagonal(name, density):
 def test_matrix_equals_scikit_learn(kernel, theirs, layout):
     X, Z = draw(40, 12, 0.7, seed=6), draw(30, 12, 0.7, seed=7)
     assert_kernel_close(kernel(give(X, layout), give(Z, layout)), theirs(X, Z))
+
+
+@pytest.mark.parametrize("layout", ["dense", "csr"])
+def test_small_tangents_keep_their_digits(layout):
+    """A model multiplies tangents with coefficients up to C, so their relative error counts."""
+    X = np.linspace(0.01, 3.0, 200)[:, None]
+    for gamma in (1e-6, 1e-3, 0.01, 0.03, 0.1):
+        found = Sigmoid(gamma, 0.0)(give(X, layout))
+        np.testing.assert_allclose(found, np.tanh(gamma * X * X.T), rtol=5e-7)
 
 
 @pytest.mark.parametrize("spread", [1e-3, 1e-2, 0.1, 1.0])

@@ -5,9 +5,23 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
 from widemargin.additive.coded_rows import count_bins
 from widemargin.additive.codes import Codes
+from widemargin.additive.curves import BinEncoder
+from widemargin.additive.pair_cells import (
+    PairCells,
+    join_codes,
+    join_tables,
+    make_cells,
+    make_pair_model,
+)
+from widemargin.additive.pair_choice import choose_pairs
+from widemargin.additive.pair_model import PairModel
+from widemargin.additive.representations import TableRepresentation, constants
 from widemargin.additive.scalar_kernels import (
     ScalarKernel,
     check_scalar_kernel,
@@ -16,13 +30,26 @@ from widemargin.additive.scalar_kernels import (
 )
 from widemargin.additive.spectral_table import MAX_RANK, Spectrum, spectral_table
 from widemargin.additive.tables_mixin import TablesMixin
-from widemargin.arguments import check_integer, check_number
+from widemargin.arguments import check_integer, check_number, draw_seed
+from widemargin.deadline import seconds_left
 from widemargin.kernels import Kernel
+from widemargin.memory import free_bytes
 from widemargin.parameters import Choices
 from widemargin.problem import Problem
 
+#: Weight of all pairs together beside all features.
+PAIR_WEIGHT = 1.0
 #: Rank beyond which the intersection kernel is faster with a value for each bin than with a table.
 BINS_RANK = 8
+
+
+def _has_no_pairs(estimator: Any) -> bool:
+    """Return whether `partial_fit` works; raises the error that says why not."""
+    if estimator.interactions:
+        raise AttributeError(
+            "interactions: partial_fit cannot choose pairs; use fit, or set it to 0"
+        )
+    return True
 
 
 class AdditiveSVC(TablesMixin):
@@ -54,9 +81,15 @@ class AdditiveSVC(TablesMixin):
     binning : {"auto", "uniform", "sqrt", "quantile"}, default="auto"
         Spacing of the bins between zero and the largest value of a feature. ``"sqrt"`` is finer near
         zero; ``"auto"`` uses it for features that are not whole numbers.
-    scaling : {"max"} or None, default=None
+    scaling : {"auto", "max"} or None, default="auto"
         ``"max"`` divides every feature by its largest value in training, for features in different
-        units; the curves keep the units. Not for callable kernels.
+        units; the curves keep the units. Not for callable kernels. ``"auto"`` is ``"max"`` if the
+        data are dense and the widest range of a feature is more than ten times the median range;
+        see `scaling_`.
+    interactions : int, default=0
+        Number of pairs of features that have a surface of their own beside the curves. An exact SVM
+        with all pairs (`widemargin.kernels.AnovaChi2`), fitted to at most 2,000 rows, chooses them;
+        see `interactions_`. Not for callable kernels, `partial_fit` and `fit_chunks`.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
         Loss of a row on the wrong side of its margin.
     solver : {"dual", "sgd"}, default="dual"
@@ -105,6 +138,11 @@ class AdditiveSVC(TablesMixin):
         The cost of an error that was used.
     kernel_mean_ : float
         Mean of k(x, x) over the training rows.
+    interactions_ : ndarray of shape (n_pairs, 2)
+        Features of the pairs that have a surface, if ``interactions`` is not zero, the most important
+        first. `explain` has a column for each of them after those of the features.
+    scaling_ : str or None
+        The scaling that was used, ``"max"`` or None; the first call of `partial_fit` chooses it.
     rank_ : int
         Number of columns of the table; 0 if every bin has a value of its own.
     left_out_ : float
@@ -142,7 +180,7 @@ class AdditiveSVC(TablesMixin):
     _choices: ClassVar[Choices] = {
         "solver": ("dual", "sgd"),
         "multi_class": ("ovr",),
-        "scaling": ("max", None),
+        "scaling": ("auto", "max", None),
     }
 
     def __init__(
@@ -154,7 +192,8 @@ class AdditiveSVC(TablesMixin):
         rank: int | str = "auto",
         n_bins: int = 256,
         binning: str = "auto",
-        scaling: str | None = None,
+        scaling: str | None = "auto",
+        interactions: int = 0,
         loss: str = "squared_hinge",
         solver: str = "dual",
         multi_class: str = "ovr",
@@ -177,6 +216,7 @@ class AdditiveSVC(TablesMixin):
         self.n_bins = n_bins
         self.binning = binning
         self.scaling = scaling
+        self.interactions = interactions
         self.loss = loss
         self.solver = solver
         self.multi_class = multi_class
@@ -199,7 +239,10 @@ class AdditiveSVC(TablesMixin):
         if self.p != -np.inf:
             check_number("p", self.p)
         self._scalar_kernel()
-        if self.scaling is not None and not self._is_homogeneous:
+        check_integer("interactions", self.interactions, low=0)
+        if self.interactions and not self._is_homogeneous:
+            raise ValueError("interactions: not available with a callable kernel; use a named one")
+        if self.scaling == "max" and not self._is_homogeneous:
             raise ValueError(
                 "scaling: not available with a callable kernel, which need not be homogeneous; "
                 "scale the features instead"
@@ -213,26 +256,117 @@ class AdditiveSVC(TablesMixin):
     def _is_homogeneous(self) -> bool:
         return is_homogeneous(self.kernel)
 
+    def interaction_functions(self) -> list[tuple[Any, Any, Any]]:
+        """Compute the surfaces of the pairs in `interactions_`, on the grid of their levels.
+
+        Returns
+        -------
+        surfaces : list of (first, second, heights)
+            One for each pair: values of both features in their own units, at most 16 each, and what
+            the pair adds to the decision, beyond the curves of both: shape (n_first, n_second) for two
+            classes and (n_classes, n_first, n_second) for more.
+        """
+        check_is_fitted(self)
+        if not isinstance(self._model, PairModel):
+            return []
+        found = []
+        for k, pair in enumerate(self._model.pairs):
+            (first, i), (second, j) = (
+                np.unique(values, return_index=True) for values in self._model.values[k]
+            )
+            heights = self._model.heights[:, k][:, i][:, :, j]
+            origin = self._origin[pair]
+            heights = heights[0] if len(self.classes_) == 2 else heights
+            found.append((first + origin[0], second + origin[1], heights))
+        return found
+
+    partial_fit = available_if(_has_no_pairs)(TablesMixin.partial_fit)
+
+    def _fit_codes(self, problem: Problem, codes: Codes, deadline: float | None) -> Any:
+        self.__dict__.pop("interactions_", None)
+        if not self.interactions:
+            return super()._fit_codes(problem, codes, deadline)
+        if isinstance(problem.X, Codes):
+            raise ValueError(
+                "interactions: fit_chunks cannot choose pairs; use fit, or set it to 0"
+            )
+        self._keep_table(problem, codes)
+        cells = self._choose_cells(problem, deadline)
+        data = self._represent_cells(problem, cells)
+        coef, extra = self._solve(problem, data, deadline)
+        self.interactions_ = cells.pairs
+        return make_pair_model(data.make_model(coef, extra), self.quantiser_, cells)
+
+    def _choose_cells(self, problem: Problem, deadline: float | None) -> PairCells:
+        scales, quantiser = self._scales(), self.quantiser_
+        n_bytes = 2 * problem.X.shape[0] * problem.X.shape[1]
+        if sparse.issparse(problem.X) and n_bytes > free_bytes():
+            raise ValueError(
+                f"interactions: pairs need the codes of all values, zeros included, which would take "
+                f"{n_bytes / 2**30:.1f} GiB; select columns first, or set it to 0"
+            )
+        kernel = self._scalar_kernel()
+        left = None if deadline is None else max(0.3 * seconds_left(deadline), 1e-3)
+        pairs = choose_pairs(
+            problem, scales / quantiser.span, kernel.name, int(self.interactions),
+            draw_seed(self.random_state), left,
+        )  # fmt: skip
+        codes = quantiser.encode(problem.X, is_whole=True).values.reshape(problem.X.shape)
+        return make_cells(kernel, quantiser.grid, codes, problem.sample_weights, pairs, scales)
+
+    def _represent_cells(self, problem: Problem, cells: PairCells) -> TableRepresentation:
+        """Represent features and pairs as codes of one table."""
+        quantiser = self.quantiser_
+        codes = quantiser.encode(problem.X, is_whole=True).values.reshape(problem.X.shape)
+        extra = constants(len(codes), self._has_intercept())
+        scales = self._scales()
+        weights = problem.sample_weights
+        mean = float(np.average(quantiser.grid[codes] @ scales, weights=weights))
+        factor = PAIR_WEIGHT * mean / (cells.means.sum() or 1.0)
+        return TableRepresentation(
+            BinEncoder(quantiser, join_tables(self._table, cells)),
+            join_codes(codes, quantiser.n_bins, cells),
+            np.concatenate([scales, np.full(len(cells.pairs), factor)]),
+            extra,
+            self._dtype(problem),
+        )
+
+    @property
+    def tables_(self) -> NDArray[np.float64]:
+        """Numbers for each code."""
+        if isinstance(self._model, PairModel):
+            return np.eye(self.quantiser_.n_bins)
+        return super().tables_
+
+    @property
+    def coef_(self) -> NDArray[np.float64]:
+        """Coefficients of the numbers of a code."""
+        if isinstance(self._model, PairModel):
+            return self._model.base.full_curves()
+        return super().coef_
+
     def _choose_table(self, problem: Problem, codes: Codes) -> Spectrum:
-        """Return the leading eigenvectors of the kernel on the bins that occur."""
+        counts = count_bins(codes, self.quantiser_.n_bins, problem.sample_weights)
+        return self._choose_table_from(counts)
+
+    def _choose_table_from(self, counts: NDArray[np.float64]) -> Spectrum:
+        """Return the leading eigenvectors of the kernel on the bins that occur, as often as counted.
+
+        The first bin, which holds the zeros, does not count.
+        """
         kernel = self._scalar_kernel()
         # A homogeneous kernel has one table for all features, whose own ranges are factors on it. For
         # any other kernel all features share a range.
         values = self.quantiser_.grid if kernel.is_homogeneous else self.quantiser_.values(0)
         if not kernel.is_homogeneous:
             check_scalar_kernel(kernel, values)
-        counts = code_counts(codes, self.quantiser_.n_bins, problem.sample_weights)
+        counts = np.concatenate([[0.0], counts[1:]])
+        counts = counts if counts.any() else np.ones_like(counts)
         rank = None if self.rank == "auto" else int(self.rank)
         spectrum = spectral_table(kernel, values, counts, rank)
         if rank is None and spectrum.rank > MAX_RANK:
             spectrum = spectral_table(kernel, values, counts, MAX_RANK)
-        if rank is None and spectrum.rank > BINS_RANK and kernel.name == "intersection":
+        is_long = rank is None and spectrum.rank > BINS_RANK and not self.interactions
+        if is_long and kernel.name == "intersection":
             spectrum = Spectrum(spectrum.table, 0, 0.0)
         return spectrum
-
-
-def code_counts(codes: Codes, n_bins: int, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Count how often each bin occurs, rows weighted, without the first, which holds the zeros."""
-    counts = count_bins(codes, n_bins, weights)
-    counts[0] = 0.0
-    return counts if counts.any() else np.ones_like(counts)

@@ -118,7 +118,7 @@ def find_inverse_root(K: NDArray[Any], *, is_float32: bool) -> NDArray[np.float6
     ``is_float32`` says that R will be multiplied with kernel values of float32 precision.
     """
     # Several BLAS threads would spend most of the time waiting for each other.
-    with single_blas:
+    with single_blas():
         values, vectors = np.linalg.eigh(0.5 * np.add(K, K.T, dtype=np.float64))
     floor = MIN_EIGENVALUE_FLOAT32 if is_float32 else MIN_EIGENVALUE
     kept = values > floor * max(float(values[-1]), 1e-300)

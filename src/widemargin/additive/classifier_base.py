@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from widemargin.additive.centring import descend_centred
 from widemargin.additive.coded_rows import Rows
 from widemargin.additive.dual_descent import (
     Descent,
@@ -17,6 +18,7 @@ from widemargin.additive.dual_descent import (
 )
 from widemargin.arguments import check_flag, check_integer, check_number, check_verbose, draw_seed
 from widemargin.base import OneVsRest
+from widemargin.callback_support import report_rounds
 from widemargin.deadline import start_deadline
 from widemargin.kernel_arguments import check_norms
 from widemargin.kernels import is_small
@@ -84,33 +86,29 @@ class LinearClassifier(OneVsRest):
         """Solve the dual of every one-vs-rest problem."""
         check_norms("X: kernel values", norms, "MinMaxScaler")
         self._measure_kernel(problem, norms)
-        rows, norms = self._release_intercept(rows, norms)
         costs = self._cost() * problem.weights
         squared = self.loss == "squared_hinge"
         dual = OneVsRestDual(
             labels=problem.labels.astype(np.int64),
             positives=asked_classes(problem),
-            upper=np.full(len(costs), np.inf) if squared else costs,
-            ridge=0.5 / costs if squared else np.zeros(len(costs)),
+            upper=np.broadcast_to(np.inf, len(costs)) if squared else costs,
+            ridge=0.5 / costs if squared else np.broadcast_to(0.0, len(costs)),
             norms=norms,
-            is_free=self._has_free_intercept(),
         )
         start = self._warm_start_from(problem)
-        with show_passes(self.verbose) as show, open_workers(self.n_jobs) as workers:
+        with (
+            show_passes(self.verbose, listen=report_rounds(self)) as show,
+            open_workers(self.n_jobs) as workers,
+        ):
             settings = self._settings(problem, deadline)
-            result = descend(rows, dual, settings, workers, start, show)
+            solve = descend_centred if self._has_free_intercept() else descend
+            result = solve(rows, dual, settings, workers, start, show)
         self._keep_progress(problem, result)
         return result
 
     def _has_free_intercept(self) -> bool:
         """Return whether the last extra number of the rows makes an intercept without penalty."""
         return False
-
-    def _release_intercept(
-        self, rows: Rows, norms: NDArray[np.float64]
-    ) -> tuple[Rows, NDArray[np.float64]]:
-        """Return rows and norms for which the intercept has the penalty that the class wants."""
-        return rows, norms
 
     def _warm_start_from(self, problem: Problem) -> WarmStart | None:
         state = getattr(self, "_warm_state", None) if self.warm_start else None

@@ -14,8 +14,16 @@ from widemargin.parallel import Workers
 
 #: Largest number of rows for which the kernel matrix is kept.
 MAX_GRAM_ROWS = 16_384
+#: Fewest classes for which lanes pay.
+LEAST_LANES = 3
+#: Bytes that memory is read by.
+CACHE_LINE = 64
+#: Rows of the kernel matrix that are computed at a time.
+GRAM_ROWS = 256
 #: Rows whose decision values a thread computes at a time.
 DECIDE_ROWS = 256
+#: Parts of the rows whose sums are added in float64.
+SUMMED_PARTS = 16
 
 FloatArray = NDArray[np.float64]
 
@@ -136,6 +144,7 @@ def _rows(
         n_extra=read.shape[1], extra_read=np.ascontiguousarray(read, dtype).ravel(),
         extra_write=np.ascontiguousarray(write, dtype).ravel(),
         offsets=arrays.get("offsets", np.empty(0, np.int64)),
+        slopes=arrays.get("slopes", no_floats), shifts=np.empty(0, np.uint8),
         is_indicator=arrays.get("is_indicator", np.zeros(codes.n_features, bool)),
         is_whole=not codes.is_sparse, is_symmetric=is_symmetric,
     )  # fmt: skip
@@ -143,7 +152,7 @@ def _rows(
 
 def count_coefs(rows: Rows) -> int:
     """Return the number of coefficients of one class."""
-    if rows.kind == fast.BINS:
+    if rows.kind in (fast.BINS, fast.HATS):
         return int(rows.offsets[-1])
     return rows.rank if rows.kind >= fast.PLAIN else rows.n_features * rows.rank
 
@@ -156,6 +165,8 @@ def count_work(rows: Rows) -> float:
     n = len(rows.indptr) - 1
     if rows.kind == fast.SPARSE:
         return 2.0 * len(rows.codes) * rows.rank
+    if rows.kind == fast.HATS:
+        return 2.0 * len(rows.codes) * (1.0 + rows.rank)
     if rows.kind == fast.BINS:
         mean_length = rows.offsets[-1] / max(rows.n_features, 1)
         return len(rows.codes) * (1.0 + mean_length)
@@ -163,19 +174,34 @@ def count_work(rows: Rows) -> float:
 
 
 def prefers_gram(rows: Rows, n_problems: int) -> bool:
-    """Return whether rows of bins are so few that their kernel matrix saves time.
+    """Return whether rows of bins are so few that their kernel matrix saves time."""
+    costs = _costs_of_kinds(rows, n_problems)
+    return fast.GRAM in costs and costs[fast.GRAM] < costs[fast.BINS]
 
-    The kernel matrix has a value for each pair of rows, of which half are computed. A pass for one
-    class changes whole curves. The constants are nanoseconds per code, measured on scene15, with
-    ten passes for a class. In float64 the rows are made dense for it, so that it is for small
-    problems only.
+
+def cheapest_kind(rows: Rows, n_problems: int) -> int:
+    """Return the kind of rows on which a descent is fastest; rows of bins can become others."""
+    if rows.kind != fast.BINS:
+        return int(rows.kind)
+    costs = _costs_of_kinds(rows, n_problems)
+    return min(costs, key=lambda kind: costs[kind])
+
+
+def _costs_of_kinds(rows: Rows, n_problems: int) -> dict[int, float]:
+    """Estimate the nanoseconds for each code that a descent on rows of bins takes.
+
+    Ten passes are assumed. The constants were measured on scene15, pixels and 16 columns. The kernel
+    matrix has a value for each pair of rows, of which half are computed. In float64 the rows are made
+    dense for it, so that it is for small problems only.
     """
-    n = len(rows.indptr) - 1
+    n, length = len(rows.indptr) - 1, rows.offsets[-1] / max(len(rows.offsets) - 1, 1)
+    costs = {fast.BINS: 10 * n_problems * (1.0 + 0.1 * length)}
+    if n_problems >= LEAST_LANES:
+        costs[fast.HATS] = 20 * (2.0 + np.log2(length)) * -(-n_problems // fast.MOST_LANES)
     fits = n <= MAX_GRAM_ROWS if float_type(rows) == np.float32 else is_small(n, rows.n_features)
-    if rows.kind != fast.BINS or not fits:
-        return False
-    length = rows.offsets[-1] / max(len(rows.offsets) - 1, 1)
-    return bool(0.075 * n < 10 * n_problems * (1.0 + 0.1 * length))
+    if fits:
+        costs[fast.GRAM] = 0.04 * n
+    return costs
 
 
 def gram_rows(rows: Rows, workers: Workers) -> Rows:
@@ -185,9 +211,7 @@ def gram_rows(rows: Rows, workers: Workers) -> Rows:
     levels.data *= rows.scale[levels.indices]
     K = np.empty((n, n), float_type(rows))
     if K.dtype == np.float32:
-        kernel = Intersection()
-        points = kernel.prepare(levels)
-        kernel.block(points, np.arange(n), points, np.arange(n), K, workers)
+        _fill_symmetric(levels, K, workers)
     else:
         sum_minima(levels.toarray(), K)
     extra = rows.extra_read.reshape(n, -1), rows.extra_write.reshape(n, -1)
@@ -195,6 +219,18 @@ def gram_rows(rows: Rows, workers: Workers) -> Rows:
         kind=fast.GRAM, codes=_no_codes(n), rank=n, plain_write=K.ravel(), dtype=K.dtype,
         scale=np.ones(n, K.dtype), is_symmetric=True, extra=extra,
     )  # fmt: skip
+
+
+def _fill_symmetric(levels: Any, K: NDArray[Any], workers: Workers) -> None:
+    """Compute the intersection kernel of all pairs of rows, each pair once."""
+    kernel, n = Intersection(), len(K)
+    points = kernel.prepare(levels)
+    for first in range(0, n, GRAM_ROWS):
+        last = min(first + GRAM_ROWS, n)
+        block = np.empty((last - first, n - first), K.dtype)
+        kernel.block(points, np.arange(first, last), points, np.arange(first, n), block, workers)
+        K[first:last, first:] = block
+        K[first:, first:last] = block.T
 
 
 def weigh_bins(rows: Rows, signed: FloatArray) -> NDArray[Any]:
@@ -232,16 +268,61 @@ def decide(rows: Rows, coef: NDArray[Any], extra: NDArray[Any], workers: Workers
     return out
 
 
+def zero_coefs(rows: Rows, n_problems: int) -> NDArray[Any]:
+    """Return coefficients of zero in the order of the compiled loops."""
+    size, kind = count_coefs(rows) * fast.lane_width(rows.kind, n_problems), float_type(rows)
+    room = np.zeros(size + CACHE_LINE // kind.itemsize, kind)
+    # Lanes should not extend over two lines of the cache.
+    first = -room.ctypes.data % CACHE_LINE // kind.itemsize
+    return room[first : first + size]
+
+
+def combine_coded(
+    rows: Rows, labels: NDArray[np.int64], positives: NDArray[np.int64], alpha: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Add every row times its signed dual variables, and return coefficients and extra ones.
+
+    Rows of float32 are added in parts, whose sums are added in float64.
+    """
+    n, k = alpha.shape
+    if rows.kind == fast.BINS:
+        signed = np.where(labels[:, None] == positives, alpha, -alpha)
+        extra = signed.T @ rows.extra_write.reshape(n, -1)
+        return weigh_bins(rows, signed).astype(np.float64), extra
+    coef, extra = np.zeros((k, count_coefs(rows))), np.zeros((k, rows.n_extra))
+    part = np.zeros_like(alpha)
+    for start in range(0, n, max(1, -(-n // SUMMED_PARTS))):
+        some = slice(start, start + max(1, -(-n // SUMMED_PARTS)))
+        part[some] = alpha[some]
+        flat = zero_coefs(rows, k)
+        more = np.zeros(extra.shape, float_type(rows))
+        room = fast.make_room(rows, k, float_type(rows))
+        fast.add_rows(rows, labels, positives, part, room, flat, more)
+        coef += coefs_by_class(rows, flat, k)
+        extra += more
+        part[some] = 0.0
+    return coef, extra
+
+
 def coefs_by_class(rows: Rows, flat: NDArray[Any], n_problems: int) -> NDArray[Any]:
     """Return a copy of coefficients in the order of the compiled loops, as one row for each class."""
-    if rows.kind == fast.SPARSE:
-        return np.ascontiguousarray(flat.reshape(-1, n_problems).T)
-    return flat.reshape(n_problems, -1).copy()
+    if not _interleaves(rows):
+        return flat.reshape(n_problems, -1).copy()
+    width = fast.lane_width(rows.kind, n_problems)
+    return np.ascontiguousarray(flat.reshape(-1, width)[:, :n_problems].T)
 
 
 def coefs_in_order(rows: Rows, by_class: NDArray[Any]) -> NDArray[Any]:
     """Return coefficients, one row for each class, in the order of the compiled loops."""
-    return (by_class.T if rows.kind == fast.SPARSE else by_class).ravel()
+    if not _interleaves(rows):
+        return by_class.ravel()
+    spare = fast.lane_width(rows.kind, len(by_class)) - len(by_class)
+    return np.pad(by_class, ((0, spare), (0, 0))).T.ravel()
+
+
+def _interleaves(rows: Rows) -> bool:
+    """Return whether the coefficients of all classes for one number of a row are contiguous."""
+    return rows.kind in (fast.SPARSE, fast.HATS)
 
 
 def float_type(rows: Rows) -> Any:

@@ -11,6 +11,9 @@ value. A loop writes the row out, uses it for all classes, and does not keep it.
   the rows.
 - BINS: one coefficient for every bin of every feature, the value of the decision curve there: the
   table T of ICD (Eq. 8 and 9). Adding a row adds the intersection kernel with its bin to all of them.
+- HATS: the decision curves of BINS as sums of hat functions, see `hat_basis`. Both reading and adding
+  a row take as many steps for each feature as its number of bins has binary digits. Coefficients of
+  all classes for a function are contiguous.
 
 Rows are read with one table and added with another, which differ for PmSVM. Beside its features a
 row may have a few extra numbers, such as a constant.
@@ -22,9 +25,12 @@ import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
-from numba.extending import intrinsic, overload
+from numba.extending import intrinsic, models, overload, register_model
 
-DENSE, SPARSE, BINS, PLAIN, GRAM = range(5)
+DENSE, SPARSE, BINS, PLAIN, GRAM, HATS = range(6)
+
+#: Most classes that are processed at once where their coefficients are contiguous.
+MOST_LANES = 16
 
 # Not all of fastmath: bounds and thresholds may be infinite.
 jit = njit(
@@ -41,12 +47,12 @@ class Rows(NamedTuple):
     Attributes
     ----------
     kind : int
-        DENSE, SPARSE, BINS, PLAIN or GRAM.
+        DENSE, SPARSE, BINS, PLAIN, GRAM or HATS.
     codes : ndarray
         Codes row after row, flat.
     gaps, indptr : ndarray
-        How far the feature of each code is from that of the one before (SPARSE, and BINS if not every
-        feature has one; see `Codes`), and where rows begin.
+        How far the feature of each code is from that of the one before (SPARSE, and BINS and HATS if
+        not every feature has one; see `Codes`), and where rows begin.
     n_features, rank : int
         Features, and numbers for each.
     read, write : ndarray of shape (n_codes * rank,)
@@ -60,7 +66,12 @@ class Rows(NamedTuple):
     extra_read, extra_write : ndarray of shape (n_rows * n_extra,)
         These numbers.
     offsets : ndarray of shape (n_features + 1,)
-        Where the bins of a feature begin (BINS).
+        Where the coefficients of a feature begin (BINS, HATS).
+    slopes : ndarray of shape (n_features,)
+        Factor of the straight line of each feature, on the numbers ``write`` (HATS). The ``scale`` of
+        HATS is the root of the factor on the kernel, and a row is read with it as it is added.
+    shifts : ndarray of uint8, shape (n_features,)
+        Binary logarithm of the half width of the narrowest hats of each feature (HATS).
     is_indicator : ndarray of bool, shape (n_features,)
         Features with one code beside zero (BINS). Only that bin is kept up to date: the curve is a
         straight line to it.
@@ -85,6 +96,8 @@ class Rows(NamedTuple):
     extra_read: Any
     extra_write: Any
     offsets: Any
+    slopes: Any
+    shifts: Any
     is_indicator: Any
     is_whole: bool
     is_symmetric: bool
@@ -97,10 +110,10 @@ class Room(NamedTuple):
     ----------
     words : ndarray
         The numbers of a DENSE row, in words of 16 bytes.
-    values, deltas : ndarray of shape (n_classes,)
+    values, deltas : ndarray of shape (width,)
         Products of the row with the coefficients of every class, and the factor with which the row
-        is added to them.
-    wanted : ndarray of bool, shape (n_classes,)
+        is added to them. The width is the number of classes, rounded up as `lane_width` says.
+    wanted : ndarray of bool, shape (width,)
         Classes whose products are computed: all of them, except during a sweep.
     """
 
@@ -110,14 +123,25 @@ class Room(NamedTuple):
     wanted: Any
 
 
+def lane_width(kind: int, n_classes: int) -> int:
+    """Number of classes for which there are coefficients, some of which may be unused.
+
+    Where the coefficients of all classes are contiguous, loops take eight or sixteen classes at once.
+    """
+    if kind not in (SPARSE, HATS) or (kind == SPARSE and n_classes == 1):
+        return n_classes
+    return 8 if n_classes <= 8 else -(-n_classes // MOST_LANES) * MOST_LANES
+
+
 def make_room(rows: Rows, n_classes: int, dtype: Any) -> Room:
     """Allocate the working memory of a pass, with products of some type; all classes are wanted."""
     n_floats = rows.n_features * rows.rank if rows.kind == DENSE else 0
+    width = lane_width(rows.kind, n_classes)
     return Room(
         np.empty(n_floats * rows.read.itemsize // 16, np.complex128),
-        np.empty(n_classes, dtype),
-        np.zeros(n_classes, dtype),
-        np.ones(n_classes, np.bool_),
+        np.empty(width, dtype),
+        np.zeros(width, dtype),
+        np.ones(width, np.bool_),
     )
 
 
@@ -180,6 +204,169 @@ def _compiled_borrow(value):
     return lambda value: _borrow(value)
 
 
+# Lanes are a few numbers that are processed at once, in a vector register. When not compiled, they are
+# short arrays.
+
+
+def zero_lanes(array, count):
+    """Return so many zeros of the type of an array."""
+    return np.zeros(count, array.dtype)
+
+
+def load_lanes(lanes, array, index):
+    """Load as many numbers as there are lanes from an array of their type."""
+    at = int(index)
+    assert at + lanes.size <= array.size
+    return array[at : at + lanes.size].copy()
+
+
+def store_lanes(lanes, array, index):
+    """Store lanes in an array, which may have another precision."""
+    at = int(index)
+    assert at + lanes.size <= array.size
+    array[at : at + lanes.size] = lanes
+
+
+def spread(lanes, number):
+    """Return lanes that all hold one number."""
+    return np.full_like(lanes, number)
+
+
+def add_product(lanes, left, right):
+    """Return ``lanes + left * right``."""
+    return lanes + left * right
+
+
+def sum_lanes(lanes):
+    """Return the sum of four lanes."""
+    return lanes.sum()
+
+
+class Lanes(types.Type):
+    """Type of a few numbers that are processed at once: a vector register."""
+
+    def __init__(self, dtype, count):
+        self.dtype, self.count = dtype, count
+        super().__init__(name=f"Lanes({dtype}, {count})")
+
+    @property
+    def vector(self):
+        """The type in LLVM."""
+        number = ir.FloatType() if self.dtype == types.float32 else ir.DoubleType()
+        return ir.VectorType(number, self.count)
+
+
+@register_model(Lanes)
+class LanesModel(models.PrimitiveModel):
+    """Lanes are a vector of LLVM."""
+
+    def __init__(self, manager, kind):
+        super().__init__(manager, kind, kind.vector)
+
+
+def _lanes_at(context, builder, kind, array, index, vector):
+    data = context.make_array(kind)(context, builder, array).data
+    return builder.bitcast(builder.gep(data, [index]), vector.as_pointer())
+
+
+@intrinsic(prefer_literal=True)
+def _zero_lanes(typingctx, array, count):
+    lanes = Lanes(array.dtype, count.literal_value)
+
+    def codegen(context, builder, signature, args):
+        return ir.Constant(lanes.vector, [0.0] * lanes.count)
+
+    return lanes(array, count), codegen
+
+
+@intrinsic
+def _load_lanes(typingctx, lanes, array, index):
+    def codegen(context, builder, signature, args):
+        at = _lanes_at(context, builder, array, args[1], args[2], lanes.vector)
+        return builder.load(at, align=lanes.dtype.bitwidth // 8)
+
+    return lanes(lanes, array, index), codegen
+
+
+@intrinsic
+def _store_lanes(typingctx, lanes, array, index):
+    target = Lanes(array.dtype, lanes.count)
+
+    def codegen(context, builder, signature, args):
+        value = args[0]
+        if target.dtype.bitwidth > lanes.dtype.bitwidth:
+            value = builder.fpext(value, target.vector)
+        elif target.dtype.bitwidth < lanes.dtype.bitwidth:
+            value = builder.fptrunc(value, target.vector)
+        at = _lanes_at(context, builder, array, args[1], args[2], target.vector)
+        builder.store(value, at, align=target.dtype.bitwidth // 8)
+        return context.get_dummy_value()
+
+    return types.void(lanes, array, index), codegen
+
+
+@intrinsic
+def _spread(typingctx, lanes, number):
+    def codegen(context, builder, signature, args):
+        value = context.cast(builder, args[1], signature.args[1], lanes.dtype)
+        nothing, zero = ir.Constant(lanes.vector, ir.Undefined), ir.IntType(32)(0)
+        first = builder.insert_element(nothing, value, zero)
+        everywhere = ir.Constant(ir.VectorType(ir.IntType(32), lanes.count), [0] * lanes.count)
+        return builder.shuffle_vector(first, nothing, everywhere)
+
+    return lanes(lanes, number), codegen
+
+
+@intrinsic
+def _add_product(typingctx, lanes, left, right):
+    def codegen(context, builder, signature, args):
+        product = builder.fmul(args[1], args[2], flags=("contract",))
+        return builder.fadd(args[0], product, flags=("contract",))
+
+    return lanes(lanes, left, right), codegen
+
+
+@intrinsic
+def _sum_lanes(typingctx, lanes):
+    def codegen(context, builder, signature, args):
+        parts = [builder.extract_element(args[0], ir.IntType(32)(k)) for k in range(lanes.count)]
+        while len(parts) > 1:
+            parts = [builder.fadd(a, b) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+        return parts[0]
+
+    return lanes.dtype(lanes), codegen
+
+
+@overload(zero_lanes, prefer_literal=True)
+def _compiled_zero_lanes(array, count):
+    return lambda array, count: _zero_lanes(array, count)
+
+
+@overload(load_lanes)
+def _compiled_load_lanes(lanes, array, index):
+    return lambda lanes, array, index: _load_lanes(lanes, array, index)
+
+
+@overload(store_lanes)
+def _compiled_store_lanes(lanes, array, index):
+    return lambda lanes, array, index: _store_lanes(lanes, array, index)
+
+
+@overload(spread)
+def _compiled_spread(lanes, number):
+    return lambda lanes, number: _spread(lanes, number)
+
+
+@overload(add_product)
+def _compiled_add_product(lanes, left, right):
+    return lambda lanes, left, right: _add_product(lanes, left, right)
+
+
+@overload(sum_lanes)
+def _compiled_sum_lanes(lanes):
+    return lambda lanes: _sum_lanes(lanes)
+
+
 # Rows are visited in random order, for which coordinate descent converges far faster than for any
 # order that reads memory in runs; without asking ahead, waiting for memory took most of the time.
 AHEAD = 8
@@ -206,7 +393,7 @@ def fetch_row(rows, i, n_classes, info, alpha, shrunk):
     if rows.n_extra:
         prefetch(rows.extra_read, i * rows.n_extra)
         prefetch(rows.extra_write, i * rows.n_extra)
-    if rows.kind <= BINS:
+    if rows.kind <= BINS or rows.kind == HATS:
         first, last = find_codes(rows, i)
         step = LINE // rows.codes.itemsize
         for at in range(first, min(last, first + MAX_LINES * step), step):
@@ -253,47 +440,134 @@ def add_scaled(row, at, size, scale, factor, coef, first):
 
 
 @jit
-def read_sparse(codes, gaps, first, last, table, rank, coef, out):
-    """Products of one sparse row with the coefficients of all classes; rank is a multiple of four."""
-    out[:] = 0.0
-    step = U(out.size)
-    size = U(rank) * step
+def read_sparse(rows, first, last, coef, width, lane, zeros, out):
+    """Products of one sparse row with the coefficients of as many classes as there are lanes."""
+    codes, gaps, table, rank = rows.codes, rows.gaps, rows.read, rows.rank
+    size = U(rank * width)
     feature, coming = U(0), U(0)
     for e in range(first, min(last, first + CODES_AHEAD)):
         coming += U(gaps[U(e)])
+    total = zeros
     for e in range(first, last):
         if e + CODES_AHEAD < last:
             coming += U(gaps[U(e + CODES_AHEAD)])
-            prefetch(coef, coming * size)
-            prefetch(coef, coming * size + size // U(2))
+            for t in range(rank):
+                prefetch(coef, coming * size + U(t) * U(width) + U(lane))
         source = U(codes[U(e)]) * U(rank)
         feature += U(gaps[U(e)])
-        at = feature * size
-        for t in range(0, rank, 4):
-            f0, f1 = table[source + U(t)], table[source + U(t + 1)]
-            f2, f3 = table[source + U(t + 2)], table[source + U(t + 3)]
-            a0 = at + U(t) * step
-            a1, a2, a3 = a0 + step, a0 + U(2) * step, a0 + U(3) * step
-            for k in range(out.size):
-                c = U(k)
-                out[c] += (
-                    f0 * coef[a0 + c] + f1 * coef[a1 + c] + f2 * coef[a2 + c] + f3 * coef[a3 + c]
-                )
+        at = feature * size + U(lane)
+        # A sum for each feature: the processor computes several of them at the same time.
+        part = zeros
+        for t in range(rank):
+            number = spread(zeros, table[source + U(t)])
+            part = add_product(part, number, load_lanes(zeros, coef, at + U(t) * U(width)))
+        total = add_product(total, spread(zeros, 1.0), part)
+    store_lanes(total, out, U(lane))
 
 
 @jit
-def add_sparse(codes, gaps, first, last, table, rank, scale, deltas, coef):
-    step = U(deltas.size)
+def add_sparse(rows, first, last, coef, width, lane, zeros, deltas):
+    codes, gaps, table, rank, scale = rows.codes, rows.gaps, rows.write, rows.rank, rows.scale
+    step = load_lanes(zeros, deltas, U(lane))
     feature = U(0)
     for e in range(first, last):
         source = U(codes[U(e)]) * U(rank)
         feature += U(gaps[U(e)])
         target = feature * U(rank)
         for t in range(rank):
-            factor = table[source + U(t)] * scale[target + U(t)]
-            at = (target + U(t)) * step
-            for k in range(deltas.size):
-                coef[at + U(k)] += factor * deltas[U(k)]
+            factor = spread(zeros, table[source + U(t)] * scale[target + U(t)])
+            at = (target + U(t)) * U(width) + U(lane)
+            store_lanes(add_product(load_lanes(zeros, coef, at), factor, step), coef, at)
+
+
+@jit
+def read_alone(codes, gaps, first, last, table, rank, coef):
+    """Product of one sparse row with the coefficients of the only class; rank is a multiple of 4."""
+    total = zero_lanes(coef, 4)
+    feature, coming = U(0), U(0)
+    for e in range(first, min(last, first + CODES_AHEAD)):
+        coming += U(gaps[U(e)])
+    for e in range(first, last):
+        if e + CODES_AHEAD < last:
+            coming += U(gaps[U(e + CODES_AHEAD)])
+            prefetch(coef, coming * U(rank))
+        source = U(codes[U(e)]) * U(rank)
+        feature += U(gaps[U(e)])
+        for t in range(0, rank, 4):
+            numbers = load_lanes(total, table, source + U(t))
+            total = add_product(total, numbers, load_lanes(total, coef, feature * U(rank) + U(t)))
+    return sum_lanes(total)
+
+
+@jit
+def add_alone(codes, gaps, first, last, table, rank, scale, delta, coef):
+    zeros = zero_lanes(coef, 4)
+    feature = U(0)
+    for e in range(first, last):
+        source = U(codes[U(e)]) * U(rank)
+        feature += U(gaps[U(e)])
+        # The numbers of one feature have one scale.
+        factor = spread(zeros, delta * scale[feature * U(rank)])
+        for t in range(0, rank, 4):
+            at = feature * U(rank) + U(t)
+            numbers = load_lanes(zeros, table, source + U(t))
+            store_lanes(add_product(load_lanes(zeros, coef, at), factor, numbers), coef, at)
+
+
+@jit
+def read_hats(rows, first, last, coef, width, lane, zeros, out):
+    """Products of one row of hats with the coefficients of as many classes as there are lanes."""
+    codes, gaps, offsets, slopes = rows.codes, rows.gaps, rows.offsets, rows.slopes
+    numbers, levels, roots, shifts = rows.read, rows.write, rows.scale, rows.shifts
+    rank, is_whole = U(rows.rank), rows.is_whole
+    total = zeros
+    j = U(0)
+    for e in range(first, last):
+        code = U(codes[U(e)])
+        j = U(e - first) if is_whole else j + U(gaps[U(e)])
+        if code == U(0):
+            continue
+        start, root, shift = U(offsets[j]), roots[j], U(shifts[j])
+        size = U(offsets[j + U(1)]) - start
+        line = load_lanes(zeros, coef, start * U(width) + U(lane))
+        part = add_product(zeros, spread(zeros, slopes[j] * levels[code]), line)
+        half, source, place = U(1), code * rank + shift, code >> shift
+        while half < size:
+            # The hat of this width that is not zero at the code, numbered by its middle. At the end
+            # of the grid all hats are zero, and any of them will do.
+            middle = ((place & ~(half + half - U(1))) | half) & (size - U(1))
+            hat = load_lanes(zeros, coef, (start + middle) * U(width) + U(lane))
+            part = add_product(part, spread(zeros, root * numbers[source]), hat)
+            source += U(1)
+            half += half
+        total = add_product(total, spread(zeros, 1.0), part)
+    store_lanes(total, out, U(lane))
+
+
+@jit
+def add_hats(rows, first, last, coef, width, lane, zeros, deltas):
+    codes, gaps, offsets, slopes = rows.codes, rows.gaps, rows.offsets, rows.slopes
+    numbers, levels, roots, shifts = rows.read, rows.write, rows.scale, rows.shifts
+    rank, is_whole = U(rows.rank), rows.is_whole
+    step = load_lanes(zeros, deltas, U(lane))
+    j = U(0)
+    for e in range(first, last):
+        code = U(codes[U(e)])
+        j = U(e - first) if is_whole else j + U(gaps[U(e)])
+        if code == U(0):
+            continue
+        start, root, shift = U(offsets[j]), roots[j], U(shifts[j])
+        size = U(offsets[j + U(1)]) - start
+        at, line = start * U(width) + U(lane), spread(zeros, slopes[j] * levels[code])
+        store_lanes(add_product(load_lanes(zeros, coef, at), line, step), coef, at)
+        half, source, place = U(1), code * rank + shift, code >> shift
+        while half < size:
+            middle = ((place & ~(half + half - U(1))) | half) & (size - U(1))
+            at = (start + middle) * U(width) + U(lane)
+            hat = spread(zeros, root * numbers[source])
+            store_lanes(add_product(load_lanes(zeros, coef, at), hat, step), coef, at)
+            source += U(1)
+            half += half
 
 
 @jit
@@ -346,7 +620,19 @@ def read_row(rows, i, coef, extra_coef, room):
     size = coef.size // n_classes
     first, last = find_codes(rows, i)
     if rows.kind == SPARSE:
-        read_sparse(rows.codes, rows.gaps, first, last, rows.read, rows.rank, coef, out)
+        if n_classes == 1:
+            out[0] = read_alone(rows.codes, rows.gaps, first, last, rows.read, rows.rank, coef)
+        elif n_classes == 8:
+            read_sparse(rows, first, last, coef, 8, 0, zero_lanes(coef, 8), out)
+        else:
+            for lane in range(0, n_classes, 16):
+                read_sparse(rows, first, last, coef, n_classes, lane, zero_lanes(coef, 16), out)
+    elif rows.kind == HATS:
+        if n_classes == 8:
+            read_hats(rows, first, last, coef, 8, 0, zero_lanes(coef, 8), out)
+        else:
+            for lane in range(0, n_classes, 16):
+                read_hats(rows, first, last, coef, n_classes, lane, zero_lanes(coef, 16), out)
     elif rows.kind == BINS:
         for k in range(n_classes):
             if wanted[k]:
@@ -374,7 +660,7 @@ def read_row(rows, i, coef, extra_coef, room):
         for k in range(n_classes):
             out[k] = coef[k * size + i]
     for m in range(rows.n_extra):
-        for k in range(n_classes):
+        for k in range(extra_coef.shape[0]):
             out[k] += rows.extra_read[i * rows.n_extra + m] * extra_coef[k, m]
 
 
@@ -386,9 +672,22 @@ def add_row(rows, i, coef, extra_coef, room):
     size = coef.size // n_classes
     first, last = find_codes(rows, i)
     if rows.kind == SPARSE:
-        add_sparse(
-            rows.codes, rows.gaps, first, last, rows.write, rows.rank, rows.scale, deltas, coef
-        )
+        if n_classes == 1:
+            add_alone(
+                rows.codes, rows.gaps, first, last, rows.write, rows.rank, rows.scale, deltas[0],
+                coef,
+            )  # fmt: skip
+        elif n_classes == 8:
+            add_sparse(rows, first, last, coef, 8, 0, zero_lanes(coef, 8), deltas)
+        else:
+            for lane in range(0, n_classes, 16):
+                add_sparse(rows, first, last, coef, n_classes, lane, zero_lanes(coef, 16), deltas)
+    elif rows.kind == HATS:
+        if n_classes == 8:
+            add_hats(rows, first, last, coef, 8, 0, zero_lanes(coef, 8), deltas)
+        else:
+            for lane in range(0, n_classes, 16):
+                add_hats(rows, first, last, coef, n_classes, lane, zero_lanes(coef, 16), deltas)
     elif rows.kind == BINS:
         for k in range(n_classes):
             if deltas[k] != 0.0:
@@ -408,7 +707,7 @@ def add_row(rows, i, coef, extra_coef, room):
             if deltas[k] != 0.0:
                 add_scaled(rows.plain_write, i * size, size, rows.scale, deltas[k], coef, k * size)
     for m in range(rows.n_extra):
-        for k in range(n_classes):
+        for k in range(extra_coef.shape[0]):
             extra_coef[k, m] += deltas[k] * rows.extra_write[i * rows.n_extra + m]
 
 
@@ -564,8 +863,8 @@ def crammer_singer_pass(rows, order, labels, costs, norms, alpha, room, coef, ex
     its dual variables of all classes to the optimum, the other rows being fixed.
     """
     rows, room, coef, extra_coef = borrow((rows, room, coef, extra_coef))
-    slopes, deltas = room.values, room.deltas
     n_classes = alpha.shape[1]
+    slopes, deltas = room.values[:n_classes], room.deltas
     new = np.empty(n_classes)
     worst = 0.0
     for s in range(order.size):
@@ -644,3 +943,14 @@ def largest_codes(codes, gaps, indptr, largest):
         for e in range(indptr[i], indptr[i + 1]):
             j += np.int64(gaps[e])
             largest[j] = max(largest[j], np.int64(codes[e]))
+
+
+@jit
+def sum_by_feature(codes, gaps, is_whole, indptr, per_code, out):
+    """Add the numbers ``per_code[code]`` of all codes of a feature to ``out``, a row a feature."""
+    for i in range(indptr.size - 1):
+        first, j = indptr[i], 0
+        for e in range(first, indptr[i + 1]):
+            j = e - first if is_whole else j + np.int64(gaps[e])
+            for t in range(out.shape[1]):
+                out[j, t] += per_code[codes[e], t]

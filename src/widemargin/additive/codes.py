@@ -100,6 +100,19 @@ def dense_codes(values: NDArray[Any]) -> Codes:
     return Codes(values.ravel(), np.empty(0, np.uint8), np.arange(n + 1, dtype=np.int64) * d, d)
 
 
+def thin_codes(codes: Codes) -> Codes:
+    """Leave out codes of zero, which must add nothing to a decision value, if most codes are zero."""
+    if codes.is_sparse or 2 * np.count_nonzero(codes.values) > len(codes.values):
+        return codes
+    filler = _filler(GAP_TYPES[0])
+    starts = np.empty(len(codes) + 1, np.int64)
+    fast.count_stored(codes.values, codes.n_features, filler, starts)
+    kept: NDArray[Any] = np.empty(starts[-1], codes.values.dtype)
+    gaps: NDArray[Any] = np.empty(starts[-1], GAP_TYPES[0])
+    fast.drop_zeros(codes.values, codes.n_features, filler, kept, gaps)
+    return Codes(kept, gaps, starts, codes.n_features)
+
+
 def encode_matrix(X: Any, coder: Coder, *, is_whole: bool = False) -> Codes:
     """Encode dense or CSR data; of CSR data the stored values only, unless ``is_whole`` is true."""
     if is_whole or not sparse.issparse(X):

@@ -58,3 +58,37 @@ def add_gaps(gaps, indptr, features):
         for e in range(indptr[i], indptr[i + 1]):
             feature += np.int64(gaps[e])
             features[e] = feature
+
+
+@jit
+def count_stored(codes, n_features, filler, starts):
+    """Where the codes of dense rows begin without codes of zero, but with fillers."""
+    starts[0] = 0
+    for i in range(starts.size - 1):
+        stored, before = 0, 0
+        for j in range(n_features):
+            if codes[i * n_features + j] != 0:
+                stored += 1 + (j - before) // filler
+                before = j
+        starts[i + 1] = starts[i] + stored
+
+
+@jit
+def drop_zeros(codes, n_features, filler, kept, gaps):
+    """Copy the codes of dense rows that are not zero, with fillers between them, and their gaps."""
+    at = 0
+    for i in range(codes.size // n_features):
+        before = 0
+        for j in range(n_features):
+            code = codes[i * n_features + j]
+            if code != 0:
+                gap = j - before
+                while gap >= filler:
+                    kept[at] = 0
+                    gaps[at] = filler
+                    gap -= filler
+                    at += 1
+                kept[at] = code
+                gaps[at] = gap
+                at += 1
+                before = j

@@ -10,12 +10,12 @@ from widemargin.additive import coded_rows_fast as fast
 from widemargin.additive.coded_rows import (
     FloatArray,
     coefs_by_class,
-    count_coefs,
     count_work,
     float_type,
     gram_rows,
     prefers_gram,
     weigh_bins,
+    zero_coefs,
 )
 from widemargin.additive.coded_rows_fast import Rows
 from widemargin.additive.dual_descent import FINISH_TOL, Descent, LinearResult
@@ -101,7 +101,7 @@ def _make_passes(
     """Make passes over the rows, which may be rows of the kernel matrix, until one of the limits."""
     labels, n_classes = problem.labels, problem.n_classes
     alpha = np.zeros((len(labels), n_classes))
-    coef = np.zeros(n_classes * count_coefs(rows), float_type(rows))
+    coef = zero_coefs(rows, n_classes)
     extra = np.zeros((n_classes, rows.n_extra), float_type(rows))
     room = fast.make_room(rows, n_classes, float_type(rows))
     rng = np.random.default_rng(settings.seed)

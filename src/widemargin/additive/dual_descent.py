@@ -16,15 +16,17 @@ from numpy.typing import NDArray
 from widemargin.additive import coded_rows_fast as fast
 from widemargin.additive.coded_rows import (
     FloatArray,
+    cheapest_kind,
     coefs_by_class,
-    count_coefs,
+    coefs_in_order,
     count_work,
     float_type,
     gram_rows,
-    prefers_gram,
     weigh_bins,
+    zero_coefs,
 )
 from widemargin.additive.coded_rows_fast import Rows
+from widemargin.additive.hat_basis import hat_rows, hats_to_curves
 from widemargin.budget import StopReason, worst_reason
 from widemargin.deadline import is_late
 from widemargin.parallel import Workers
@@ -44,8 +46,6 @@ PIECE_WORK = 5 * 10**7
 #: Fewer passes would change a solution, but not finish it.
 FINISH_PASSES = 100
 
-#: From worst to best.
-
 
 @dataclass(frozen=True)
 class OneVsRestDual:
@@ -63,8 +63,9 @@ class OneVsRestDual:
         Numbers that the squared hinge loss adds to the diagonal: D in ICD Eq. 11.
     norms : ndarray of shape (n,)
         Diagonal of the kernel matrix.
-    is_free : bool
-        Whether the coefficient of the last extra number, which is one for every row, has no penalty.
+    step : float
+        If not zero, the coefficient of the last extra number, which is one for every row, has no
+        penalty, and an update changes it by so much; see `descend_centred`.
     """
 
     labels: NDArray[np.int64]
@@ -72,7 +73,16 @@ class OneVsRestDual:
     upper: FloatArray
     ridge: FloatArray
     norms: FloatArray
-    is_free: bool = False
+    step: float = 0.0
+
+    def costs(self) -> FloatArray:
+        """Return the cost C_i of an error of every row, which either loss has as its factor."""
+        return 0.5 / self.ridge if self.ridge.any() else self.upper
+
+    def sign(self, alpha: FloatArray) -> FloatArray:
+        """Return dual variables, shape (n, n_problems), with the sign of the class of their row."""
+        is_positive = self.labels[:, None] == self.positives
+        return np.where(is_positive, alpha, -alpha)
 
 
 class WarmStart(NamedTuple):
@@ -84,10 +94,14 @@ class WarmStart(NamedTuple):
         Dual variables, not negative.
     extra : ndarray of shape (n_problems, n_extra)
         Coefficients of the extra numbers.
+    coef : ndarray of shape (n_problems, n_features * rank) or None
+        Coefficients that other rows have a share in too, which keep their dual variables; None if they
+        follow from ``alpha``.
     """
 
     alpha: FloatArray
     extra: NDArray[Any]
+    coef: NDArray[Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -193,13 +207,16 @@ def descend(
     Hsieh, Chang, Lin, Keerthi, Sundararajan, "A dual coordinate descent method for large-scale linear
     SVM", 2008; ICD Algorithms 1 and 2; PmSVM Algorithms 2 and 3.
     """
-    if not prefers_gram(rows, len(problem.positives)):
+    kind = cheapest_kind(rows, len(problem.positives))
+    shares_coef = start is not None and start.coef is not None
+    if shares_coef or kind == rows.kind:
         return _solve_groups(rows, problem, settings, workers, start, callback)
-    among = gram_rows(rows, workers)
-    alone = _solve_groups(among, problem, settings, workers, start, callback)
-    is_positive = problem.labels[:, None] == problem.positives
-    coef = weigh_bins(rows, np.where(is_positive, alone.alpha, -alone.alpha))
-    return replace(alone, coef=coef)
+    tol = 0.0 if settings.finish else settings.tol
+    other = hat_rows(rows, tol) if kind == fast.HATS else gram_rows(rows, workers)
+    found = _solve_groups(other, problem, settings, workers, start, callback)
+    if kind == fast.HATS:
+        return replace(found, coef=hats_to_curves(other, found.coef, rows))
+    return replace(found, coef=weigh_bins(rows, problem.sign(found.alpha)))
 
 
 def _solve_groups(
@@ -212,8 +229,8 @@ def _solve_groups(
 ) -> LinearResult:
     """Solve the problems of a few classes at a time, so that a row is read once for all of these."""
     n_problems = len(problem.positives)
-    n_groups = -(-n_problems // CLASSES_AT_ONCE)
-    groups = np.array_split(np.arange(n_problems), n_groups)
+    groups = group_classes(rows, n_problems)
+    n_groups = len(groups)
     solved: dict[int, LinearResult] = {}
 
     def solve(first: int, last: int) -> None:
@@ -223,6 +240,14 @@ def _solve_groups(
 
     workers.run(n_groups, solve, grain=1)
     return gather_results([solved[g] for g in range(n_groups)])
+
+
+def group_classes(rows: Rows, n_problems: int) -> list[NDArray[np.intp]]:
+    """Return the classes of each group: equal groups, or full lanes and one group of the rest."""
+    classes = np.arange(n_problems)
+    if fast.lane_width(rows.kind, 2) > 2:
+        return np.split(classes, range(fast.MOST_LANES, n_problems, fast.MOST_LANES))
+    return np.array_split(classes, -(-n_problems // CLASSES_AT_ONCE))
 
 
 def gather_results(parts: list[LinearResult]) -> LinearResult:
@@ -252,12 +277,12 @@ class _Group:
             [problem.labels, problem.upper, problem.ridge, problem.norms]
         ).ravel()
         self.positives = problem.positives[members]
-        self.labels, self.is_free = problem.labels, problem.is_free
+        self.labels, self.step = problem.labels, problem.step
         self.moves = np.zeros(len(members))
         n, k = len(problem.labels), len(members)
         self.alpha = np.zeros((n, k))
         self.shrunk = np.zeros((n, k), bool)
-        self.coef = np.zeros(count_coefs(rows) * k, float_type(rows))
+        self.coef = zero_coefs(rows, k)
         self.extra = np.zeros((k, rows.n_extra), float_type(rows))
         self.room = fast.make_room(rows, k, float_type(rows))
         self.highest, self.lowest = np.empty(k), np.empty(k)
@@ -270,11 +295,19 @@ class _Group:
         self.work = count_work(rows) * len(problem.positives)
         if start is not None:
             self.alpha[:] = np.minimum(start.alpha[:, members], problem.upper[:, None])
-            fast.add_rows(
-                rows, problem.labels, self.positives, self.alpha, self.room, self.coef, self.extra
-            )
-            if problem.is_free:
-                self.extra[:, -1] = start.extra[members, -1]
+            self._start_coef(start, members, bool(problem.step))
+
+    def _start_coef(self, start: WarmStart, members: NDArray[np.intp], is_free: bool) -> None:
+        """Set the coefficients that belong to the dual variables of a start."""
+        if start.coef is not None:
+            self.coef[:] = coefs_in_order(self.rows, start.coef[members])
+            self.extra[:] = start.extra[members]
+            return
+        fast.add_rows(
+            self.rows, self.labels, self.positives, self.alpha, self.room, self.coef, self.extra
+        )
+        if is_free:
+            self.extra[:, -1] = start.extra[members, -1]
 
     def solve(
         self, settings: Descent, workers: Workers, callback: Callable[[int, float], object] | None
@@ -320,12 +353,12 @@ class _Group:
                 self.shrunk[:, ~self.is_done] = False
             is_full = not self.shrunk[:, ~self.is_done].any()
             order = np.flatnonzero(~self.shrunk.all(axis=1))
-            if self.is_free:
+            if self.step:
                 self.extra[:, -1] += self.moves.astype(self.extra.dtype)
             is_whole = self._sweep(rng.permutation(order), tops, bottoms, settings.deadline)
             going = ~self.is_done
             self.violation[going] = np.maximum(self.highest - self.lowest, 0.0)[going]
-            if self.is_free:
+            if self.step:
                 self._find_moves(going)
             self.n_iter[going] += 1
             if not is_whole:
@@ -353,15 +386,14 @@ class _Group:
         """Find by how much the intercepts move before the next pass; this counts as a violation.
 
         A free intercept asks for ``sum(y a) = 0``. A pass keeps the intercept at a centre plus
-        ``step sum(y a)``, where ``step`` is what an update writes for the constant. Then the intercept
-        becomes the next centre: this is the method of multipliers, with the intercept as multiplier.
+        ``step sum(y a)``. Then the intercept becomes the next centre: this is the method of
+        multipliers, with the intercept as multiplier.
         """
-        step = float(self.rows.extra_write[self.rows.n_extra - 1])
         self.moves[:] = 0.0
         for k in np.flatnonzero(going):
             # A matrix of signs would be as large as the dual variables.
             positive = self.alpha[:, k].sum(where=self.labels == self.positives[k])
-            self.moves[k] = step * (2.0 * positive - self.alpha[:, k].sum())
+            self.moves[k] = self.step * (2.0 * positive - self.alpha[:, k].sum())
             self.violation[k] = max(self.violation[k], abs(self.moves[k]))
 
     def _sweep(

@@ -14,16 +14,18 @@ from widemargin.additive.coded_rows import (
     find_indicators,
     sum_over_codes,
 )
-from widemargin.additive.codes import Codes
+from widemargin.additive.codes import Codes, thin_codes
 from widemargin.additive.crammer_singer import MulticlassDual, solve_crammer_singer
 from widemargin.additive.curves import BinModel, bin_offsets
 from widemargin.additive.dual_descent import LinearResult, gather_results
 from widemargin.additive.kernel_scale import KernelScaleMixin
 from widemargin.additive.mixins import CurvesMixin
 from widemargin.additive.primal_newton import UnaryRows, solve_primal
-from widemargin.additive.quantiles import fit_clipped_bins
+from widemargin.additive.quantiles import fit_clipped_bins, fit_own_bins
+from widemargin.additive.quantiser import choose_scaling
 from widemargin.additive.representations import constants
 from widemargin.arguments import check_integer, check_number
+from widemargin.callback_support import report_rounds
 from widemargin.deadline import share_time
 from widemargin.parameters import Choices
 from widemargin.problem import Problem
@@ -49,6 +51,11 @@ class IntersectionSVC(CurvesMixin, KernelScaleMixin):
     clip_quantile : float, default=0.975
         Share of all values that are not clipped. If the quantile is the smallest value or zero, as for
         sparse data, it is taken among the larger values only.
+    scaling : {"auto", "max"} or None, default="auto"
+        With None all features share one range of bins, as in the paper. With ``"max"`` the bins of
+        each feature go from its own smallest value to its own quantile, for features in different
+        units. ``"auto"`` is ``"max"`` if the data are dense and the widest range of a feature is more
+        than ten times the median range; see `scaling_`.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
         Loss of a row on the wrong side of its margin.
     solver : {"auto", "dual", "primal"}, default="auto"
@@ -95,6 +102,8 @@ class IntersectionSVC(CurvesMixin, KernelScaleMixin):
         The cost of an error that was used.
     kernel_mean_ : float
         Mean of k(x, x) over the training rows.
+    scaling_ : str or None
+        The scaling that was used, ``"max"`` or None.
     quantiser_ : Quantiser
         Object that maps values to bins; ``grid``, ``low`` and ``span`` determine them.
     feature_ranges_ : ndarray of shape (2, n_features)
@@ -108,11 +117,9 @@ class IntersectionSVC(CurvesMixin, KernelScaleMixin):
 
     Notes
     -----
-    In predictions, values beyond the range of the bins
-    count as its ends. All features share one range, so features in different units should be scaled
-    first. If there are negative values, zero is a bin like any other, and every value of sparse
-    data has a code of one byte, or of two with more than 256 bins. Otherwise only stored values
-    have codes.
+    In predictions, values beyond the range of the bins count as its ends. If there are negative
+    values, zero is a bin like any other, and every value of sparse data has a code of one byte, or of
+    two with more than 256 bins. Otherwise only stored values have codes.
 
     Examples
     --------
@@ -129,6 +136,7 @@ class IntersectionSVC(CurvesMixin, KernelScaleMixin):
         "solver": ("auto", "dual", "primal"),
         "multi_class": ("ovr", "crammer_singer"),
         "fit_intercept": ("auto", "free", True, False),
+        "scaling": ("auto", "max", None),
     }
 
     def __init__(
@@ -137,6 +145,7 @@ class IntersectionSVC(CurvesMixin, KernelScaleMixin):
         C: float | str = "scale",
         n_bins: int = 100,
         clip_quantile: float = 0.975,
+        scaling: str | None = "auto",
         loss: str = "squared_hinge",
         solver: str = "auto",
         multi_class: str = "ovr",
@@ -153,6 +162,7 @@ class IntersectionSVC(CurvesMixin, KernelScaleMixin):
         self.C = C
         self.n_bins = n_bins
         self.clip_quantile = clip_quantile
+        self.scaling = scaling
         self.loss = loss
         self.solver = solver
         self.multi_class = multi_class
@@ -211,12 +221,14 @@ class IntersectionSVC(CurvesMixin, KernelScaleMixin):
     def _represent(self, problem: Problem) -> Codes:
         """Choose the bins, and return the codes of the rows."""
         ranges = self._measure(problem)
-        self.quantiser_ = fit_clipped_bins(
+        self.scaling_ = choose_scaling(self.scaling, ranges)
+        fit_bins = fit_own_bins if self.scaling_ == "max" else fit_clipped_bins
+        self.quantiser_ = fit_bins(
             problem.X, problem.sample_weights, ranges, self.n_bins, float(self.clip_quantile)
         )
         # Zero is a bin like any other if it is not the first, so every value has a code.
         is_whole = self.quantiser_.zero_code != 0
-        return self.quantiser_.encode(problem.X, is_whole=is_whole)
+        return thin_codes(self.quantiser_.encode(problem.X, is_whole=is_whole))
 
     def _solve(
         self, problem: Problem, codes: Codes, offsets: NDArray[np.int64], deadline: float | None
@@ -260,7 +272,7 @@ class IntersectionSVC(CurvesMixin, KernelScaleMixin):
             norms=norms,
             n_classes=len(problem.classes),
         )
-        with show_passes(self.verbose) as show:
+        with show_passes(self.verbose, listen=report_rounds(self)) as show:
             result = solve_crammer_singer(rows, dual, self._settings(problem, deadline), show)
         self._keep_progress(problem, result)
         return result

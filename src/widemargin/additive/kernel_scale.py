@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin.additive.classifier_base import LinearClassifier
-from widemargin.additive.coded_rows import Rows
 from widemargin.arguments import check_choice
 from widemargin.parameters import Choices
 from widemargin.problem import Problem
@@ -45,14 +44,3 @@ class KernelScaleMixin(LinearClassifier):
     def _measure_kernel(self, problem: Problem, norms: NDArray[np.float64]) -> None:
         mean = float(np.average(norms, weights=problem.sample_weights)) - self._has_intercept()
         self.kernel_mean_ = mean if mean > 0 else 1.0
-
-    def _release_intercept(
-        self, rows: Rows, norms: NDArray[np.float64]
-    ) -> tuple[Rows, NDArray[np.float64]]:
-        if not self._has_free_intercept():
-            return rows, norms
-        written = rows.extra_write.reshape(len(norms), -1).copy()
-        written[:, -1] = self.kernel_mean_
-        # In place: with many rows, memory is short at this moment.
-        norms += self.kernel_mean_ - 1.0
-        return rows._replace(extra_write=written.ravel()), norms

@@ -215,6 +215,6 @@ class LRSVC(LinearClassifier):
         if self.anchors == "kmeans" and n_anchors < X.shape[0]:
             # MiniBatchKMeans limits BLAS to one thread too, but restores the limit without counting
             # who else holds it.
-            with single_blas:
+            with single_blas():
                 return find_centres(problem, n_anchors, seed, share_time(deadline, 4))
         return X[np.sort(np.random.default_rng(seed).choice(X.shape[0], n_anchors, replace=False))]

@@ -24,6 +24,7 @@ from widemargin.additive.sgd import (
 )
 from widemargin.arguments import check_columns, check_integer, check_number, draw_seed
 from widemargin.base import OneVsRest, take_piece
+from widemargin.callback_support import report_rounds
 from widemargin.kernel_arguments import check_norms, find_negative_columns, refuse_negative
 from widemargin.problem import Problem
 from widemargin.progress import show_passes
@@ -85,8 +86,8 @@ class CurvesMixin(OneVsRest):
         ----------
         n_points : int, default=256
             Points on each curve.
-        features : array-like of int, optional
-            Columns whose curves are returned, in this order; default all.
+        features : array-like of int or str, optional
+            Columns whose curves are returned, by number or by name, in this order; default all.
 
         Returns
         -------
@@ -97,10 +98,9 @@ class CurvesMixin(OneVsRest):
         """
         check_is_fitted(self)
         check_integer("n_points", n_points, low=2)
-        if features is None:
-            features = np.arange(self.n_features_in_)
+        names = getattr(self, "feature_names_in_", None)
         curves = []
-        for j in check_columns("features", features, self.n_features_in_):
+        for j in check_columns("features", features, self.n_features_in_, names):
             low, high = self.feature_ranges_[:, j]
             values = np.linspace(low, high, n_points)
             heights = self._heights(j, values)
@@ -262,6 +262,11 @@ class StochasticMixin(OneVsRest):
             n_seen += self.n_seen_
         order = np.random.default_rng(draw_seed(self.random_state)).permutation(len(problem.labels))
         stochastic_pass(data.rows, order, self._make_primal(problem, data, n_seen), state)
+        if not state.is_finite():
+            raise ValueError(
+                "X: stochastic descent on these rows diverges beyond the largest number; scale the "
+                "features, for example with sklearn.preprocessing.MinMaxScaler, or lower C"
+            )
         self._model = data.make_model(stochastic_coefs(data.rows, state), state.extra)
         self.t_, self.n_seen_ = state.n_steps, n_seen
         self.n_iter_, self.stop_reason_ = 1, "max_iter"
@@ -296,7 +301,7 @@ class StochasticMixin(OneVsRest):
         self._measure_kernel(problem, data.norms)
         primal = self._make_primal(problem, data, len(problem.labels))
         settings = self._settings(problem, deadline)
-        with show_passes(self.verbose) as show:
+        with show_passes(self.verbose, listen=report_rounds(self)) as show:
             result = solve_stochastic(data.rows, primal, settings, show)
         self.n_iter_, self.t_ = result.n_iter, result.n_steps
         self.stop_reason_, self.violation_ = result.stop_reason.value, result.violation

@@ -79,7 +79,8 @@ def solve_primal(
     -----
     Stops when the norm of the gradient is at most ``0.01 tol`` times its norm at zero times the share
     of the rarer class, as LIBLINEAR does; after ``max_iter`` steps; at the deadline; or when no step
-    lowers the objective. With ``settings.finish`` it continues while every step halves the gradient.
+    lowers the objective. With ``settings.finish`` it continues from there while every step halves the
+    gradient.
 
     References
     ----------
@@ -95,7 +96,8 @@ def solve_primal(
             target = 0.01 * settings.tol * _rarer_share(y) * norm
         if norm <= target:
             reason = StopReason.CONVERGED
-            if not settings.finish or norm == 0.0 or norm > 0.5 * before:
+            has_stalled = before <= target and norm > 0.5 * before
+            if not settings.finish or norm == 0.0 or has_stalled:
                 break
         if is_late(settings.deadline):
             reason = StopReason.MAX_TIME if reason == StopReason.MAX_ITER else reason

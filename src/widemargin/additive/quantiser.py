@@ -16,6 +16,9 @@ from widemargin.kernels.base import check_width
 #: Integer features with values up to this are used as they are.
 MAX_COUNT = 4095
 
+#: Ratio of the widest range to the median range above which features have different units.
+WIDE = 10.0
+
 SPACINGS = ("auto", "uniform", "sqrt", "quantile")
 
 
@@ -106,11 +109,30 @@ class Ranges:
         Smallest and largest value of each feature; the zeros of sparse data count.
     is_integer : bool
         Whether all values are whole numbers.
+    is_sparse : bool
+        Whether zeros were left out.
     """
 
     low: NDArray[np.float64]
     high: NDArray[np.float64]
     is_integer: bool
+    is_sparse: bool = False
+
+    def have_one_unit(self) -> bool:
+        """Return whether the features may have one unit, as pixels and histograms have.
+
+        Features of sparse data count as such. In other data the widest range is at most `WIDE` times
+        the median range of the features that are not constant.
+        """
+        widths = (self.high - self.low)[self.high > self.low]
+        return self.is_sparse or len(widths) == 0 or widths.max() <= WIDE * np.median(widths)
+
+
+def choose_scaling(scaling: str | None, ranges: Ranges) -> str | None:
+    """Return what ``scaling`` means for features of these ranges: ``"max"`` or None."""
+    if scaling != "auto":
+        return scaling
+    return None if ranges.have_one_unit() else "max"
 
 
 def measure_ranges(chunks: Iterable[Any]) -> Ranges:
@@ -125,14 +147,15 @@ def _measure(X: Any) -> Ranges:
     if sparse.issparse(X):
         low, high, values = low.toarray().ravel(), high.toarray().ravel(), X.data
     is_integer = values.dtype.kind in "iu" or bool((values == np.floor(values)).all())
-    return Ranges(low.astype(np.float64), high.astype(np.float64), is_integer)
+    return Ranges(low.astype(np.float64), high.astype(np.float64), is_integer, sparse.issparse(X))
 
 
 def join_ranges(a: Ranges, b: Ranges) -> Ranges:
     """Ranges over the data of both."""
     return Ranges(
-        np.minimum(a.low, b.low), np.maximum(a.high, b.high), a.is_integer and b.is_integer
-    )
+        np.minimum(a.low, b.low), np.maximum(a.high, b.high), a.is_integer and b.is_integer,
+        a.is_sparse or b.is_sparse,
+    )  # fmt: skip
 
 
 def row_chunks(X: Any) -> Iterable[Any]:

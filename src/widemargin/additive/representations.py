@@ -26,7 +26,7 @@ from widemargin.additive.coded_rows import (
     sum_over_codes,
     table_rows,
 )
-from widemargin.additive.codes import Codes
+from widemargin.additive.codes import Codes, thin_codes
 from widemargin.additive.curves import (
     BinEncoder,
     BinModel,
@@ -218,6 +218,8 @@ class LogRepresentation:
         # zero, and most features of histograms are zero.
         skips_zero = not kernel([0.0], anchors).any()
         if skips_zero:
+            if codes.n_features and values[0] == 0.0:
+                codes = thin_codes(codes)
             read[values <= NEGLIGIBLE * unit] = write[values <= NEGLIGIBLE * unit] = 0.0
         self.encoder: BinEncoder | LogEncoder = LogEncoder(unit, offset, len(anchors), skips_zero)
         if quantiser is not None:

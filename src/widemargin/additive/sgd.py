@@ -12,8 +12,8 @@ from widemargin.additive.coded_rows import (
     FloatArray,
     coefs_by_class,
     coefs_in_order,
-    count_coefs,
     float_type,
+    zero_coefs,
 )
 from widemargin.additive.coded_rows_fast import Rows
 from widemargin.additive.dual_descent import DIVERGED, Descent
@@ -108,6 +108,10 @@ class StochasticState:
     losses: FloatArray
     n_steps: int = 0
 
+    def is_finite(self) -> bool:
+        """Whether all coefficients are numbers; the losses of a pass do not tell."""
+        return bool(np.isfinite(self.coef).all() and np.isfinite(self.extra).all())
+
 
 class BestPass:
     """The best coefficients of a stochastic descent.
@@ -124,16 +128,18 @@ class BestPass:
     def consider(self) -> None:
         """Keep a copy if the last pass was the best so far."""
         now = float(self.state.losses.max())
-        if now < self.loss:
+        if now < self.loss and self.state.is_finite():
             self.loss, self.kept = now, (self.state.coef.copy(), self.state.extra.copy())
 
     def has_diverged(self) -> bool:
         """Whether the last pass was far worse than the best, and than coefficients of zero."""
-        return not self.state.losses.max() <= DIVERGED * max(self.loss, 1.0)
+        is_near = self.state.losses.max() <= DIVERGED * max(self.loss, 1.0)
+        return not (is_near and self.state.is_finite())
 
     def restore(self) -> None:
-        """Return to the best coefficients."""
+        """Return to the best coefficients: those of zero, whose loss is one, if none are finite."""
         self.state.coef[:], self.state.extra[:] = self.kept
+        self.loss = self.loss if np.isfinite(self.loss) else 1.0
 
 
 def solve_stochastic(
@@ -219,7 +225,7 @@ def stochastic_pass(
 def start_stochastic(rows: Rows, n_problems: int) -> StochasticState:
     """Start from coefficients of zero."""
     return StochasticState(
-        np.zeros(count_coefs(rows) * n_problems, float_type(rows)),
+        zero_coefs(rows, n_problems),
         np.zeros((n_problems, rows.n_extra), float_type(rows)),
         np.ones(n_problems),
         np.ones(n_problems),

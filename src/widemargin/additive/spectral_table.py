@@ -66,7 +66,7 @@ def spectral_table(
     weight = np.sqrt(np.bincount(nearest, share, len(chosen)))
     landmarks = grid[chosen]
     K = kernel(landmarks, landmarks)
-    with single_blas:
+    with single_blas():
         values, vectors = np.linalg.eigh(weight[:, None] * (0.5 * (K + K.T)) * weight)
     values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
     tail = 1.0 - np.cumsum(values) / max(values.sum(), 1e-300)

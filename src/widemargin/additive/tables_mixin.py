@@ -9,11 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin.additive.chunked_data import collect_chunks
-from widemargin.additive.codes import Codes
+from widemargin.additive.codes import Codes, thin_codes
 from widemargin.additive.curves import BinEncoder, BinModel, TableModel, bin_offsets
 from widemargin.additive.kernel_scale import KernelScaleMixin
 from widemargin.additive.mixins import CurvesMixin, NonnegativeMixin, StochasticMixin
-from widemargin.additive.quantiser import SPACINGS, Quantiser, Ranges, fit_quantiser
+from widemargin.additive.quantiser import (
+    SPACINGS,
+    Quantiser,
+    Ranges,
+    choose_scaling,
+    fit_quantiser,
+)
 from widemargin.additive.representations import (
     BinRepresentation,
     Representation,
@@ -131,6 +137,7 @@ class TablesMixin(StochasticMixin, NonnegativeMixin, CurvesMixin, KernelScaleMix
         self._fit_grid(self._measure(problem), problem.X, problem.sample_weights)
 
     def _fit_grid(self, ranges: Ranges, X: Any = None, weights: Any = None) -> Quantiser:
+        self.scaling_ = choose_scaling(self.scaling, ranges) if self._is_homogeneous else None
         self.quantiser_ = fit_quantiser(
             ranges, self.n_bins, self.binning, per_feature=self._is_homogeneous, X=X,
             weights=weights,
@@ -142,7 +149,7 @@ class TablesMixin(StochasticMixin, NonnegativeMixin, CurvesMixin, KernelScaleMix
         least = largest.min(initial=np.inf, where=largest > 0)
         is_wide = largest.max() > WIDE_RANGES * least
         # Scaling is not allowed with other kernels.
-        if self.scaling is None and self._is_homogeneous and is_wide:
+        if self.scaling_ is None and self._is_homogeneous and is_wide:
             return 'set scaling="max", since the ranges of the features differ widely'
         return super()._advise_scaling()
 
@@ -151,15 +158,16 @@ class TablesMixin(StochasticMixin, NonnegativeMixin, CurvesMixin, KernelScaleMix
         if not self._is_homogeneous:
             return np.ones(self.n_features_in_)
         largest = self.feature_ranges_[1] - self.origin_
-        unit = np.where(largest > 0, largest, 1.0) if self.scaling == "max" else 1.0
+        unit = np.where(largest > 0, largest, 1.0) if self.scaling_ == "max" else 1.0
         return self.quantiser_.span / unit
 
-    def _make_whole(self, problem: Problem, codes: Codes) -> Codes:
-        """Codes of all values, if the zeros that sparse data leave out matter to the kernel."""
+    def _choose_codes(self, problem: Problem, codes: Codes) -> Codes:
+        """Codes of all values if zeros matter to the kernel, else without most zeros."""
         zero = np.abs(self._table[self.quantiser_.zero_code]).max()
-        if codes.is_sparse and zero > 1e-9 * np.abs(self._table).max():
-            return self.quantiser_.encode(problem.X, is_whole=True)
-        return codes
+        adds_nothing = zero <= 1e-9 * np.abs(self._table).max()
+        if codes.is_sparse:
+            return codes if adds_nothing else self.quantiser_.encode(problem.X, is_whole=True)
+        return thin_codes(codes) if adds_nothing and self.quantiser_.zero_code == 0 else codes
 
     def _represent(self, problem: Problem) -> Representation:
         codes = self.quantiser_.encode(problem.X)
@@ -172,8 +180,9 @@ class TablesMixin(StochasticMixin, NonnegativeMixin, CurvesMixin, KernelScaleMix
     ) -> Representation:
         extra, dtype = constants(len(codes), self._has_intercept()), self._dtype(problem)
         if self.rank_ == 0:
+            codes = thin_codes(codes)
             return BinRepresentation(self.quantiser_, codes, offsets, self._scales(), extra, dtype)
-        codes = self._make_whole(problem, codes)
+        codes = self._choose_codes(problem, codes)
         encoder = BinEncoder(self.quantiser_, self._table)
         return TableRepresentation(encoder, codes, self._scales(), extra, dtype)
 

@@ -11,6 +11,7 @@ from widemargin.kernels.additive import (
     JensenShannon,
     PowerMean,
 )
+from widemargin.kernels.anova import AnovaChi2, AnovaIntersection, AnovaRBF
 from widemargin.kernels.base import Index as Index
 from widemargin.kernels.base import Kernel
 from widemargin.kernels.base import Points as Points
@@ -23,6 +24,9 @@ from widemargin.kernels.standard import RBF, Linear, Poly, Sigmoid
 # The classes that users may construct. The package itself imports the other names too.
 __all__ = [
     "RBF",
+    "AnovaChi2",
+    "AnovaIntersection",
+    "AnovaRBF",
     "CallableKernel",
     "Chi2",
     "ExpChi2",
@@ -42,15 +46,24 @@ KERNELS: dict[str, type[Kernel]] = {
     cls.name: cls
     for cls in (
         Linear, RBF, Poly, Sigmoid, Chi2, ExpChi2, Intersection, Hellinger, PowerMean,
-        JensenShannon, Precomputed,
+        JensenShannon, AnovaChi2, AnovaIntersection, AnovaRBF, Precomputed,
     )
 }  # fmt: skip
 
 
 def needs_nonnegative(kernel: Any) -> bool:
     """Return whether the ``kernel`` parameter of an estimator names a kernel for histograms only."""
-    known = KERNELS.get(kernel) if isinstance(kernel, str) else kernel
-    return bool(getattr(known, "needs_nonnegative", False))
+    return bool(getattr(_look_up(kernel), "needs_nonnegative", False))
+
+
+def has_feature_gamma(kernel: Any) -> bool:
+    """Return whether gamma of the ``kernel`` parameter belongs to one feature at a time."""
+    return bool(getattr(_look_up(kernel), "has_feature_gamma", False))
+
+
+def _look_up(kernel: Any) -> Any:
+    """Return the class of a kernel that is given by its name; anything else as it is."""
+    return KERNELS.get(kernel) if isinstance(kernel, str) else kernel
 
 
 def is_precomputed(kernel: Any) -> bool:

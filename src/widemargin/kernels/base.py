@@ -91,6 +91,8 @@ class Kernel(ABC):
     name: ClassVar[str]
     #: True when every feature must be non-negative.
     needs_nonnegative: ClassVar[bool] = False
+    #: True when gamma belongs to differences of one feature, not to distances of whole rows.
+    has_feature_gamma: ClassVar[bool] = False
 
     @property
     def floor(self) -> float:
@@ -111,6 +113,10 @@ class Kernel(ABC):
     def params(self) -> dict[str, float]:
         """Parameters as plain numbers, for display and model files."""
 
+    def adapt(self, X: Any, weights: NDArray[np.float64]) -> "Kernel":
+        """Return the kernel with its constants that depend on the weighted training rows, if any."""
+        return self
+
     @abstractmethod
     def prepare(self, X: Any, like: Points | None = None) -> Points:
         """Rows of ``X`` (dense or CSR, validated) in the form `block` and `accumulate` take.
@@ -123,6 +129,14 @@ class Kernel(ABC):
         """Return the same points in lower precision, for kernel values with errors up to a thousandth.
 
         Which cluster is nearest, say. As in `prepare`, points that meet must be alike.
+        """
+        return points
+
+    def widen(self, points: Points) -> Points:
+        """Return the same points such that kernel values do not depend on the points beside them.
+
+        Sums of float64 are rounded to float32 values. BLAS adds in an order that depends on the place
+        of a point, which shows in sums of float32.
         """
         return points
 
@@ -171,9 +185,9 @@ class Kernel(ABC):
         parts = [self.exact(X[i : i + step], Z) @ coef for i in range(0, X.shape[0], step)]
         return np.concatenate(parts) if parts else np.empty(0)
 
-    def exact_columns(self, X: Any) -> Callable[[int], NDArray[np.float64]]:
-        """Return a function for columns of the kernel matrix of ``X``, computed as by `exact`."""
-        return lambda row: self.exact(X, X[[row]])[:, 0]
+    def hold_exactly(self, X: Any) -> "ExactRows":
+        """Return rows that are ready for many kernel values, computed as by `exact`."""
+        return ExactRows(self, X)
 
     def __call__(self, X: Any, Z: Any | None = None) -> NDArray[np.float32]:
         """Return the kernel matrix between the rows of ``X`` and ``Z``, or ``X`` itself."""
@@ -182,3 +196,42 @@ class Kernel(ABC):
         out = np.empty((len(a), len(b)), np.float32)
         self.block(a, np.arange(len(a)), b, np.arange(len(b)), out, Workers(1, None))
         return out
+
+
+class ExactRows:
+    """Rows whose kernel values in float64 are asked for many times."""
+
+    def __init__(self, kernel: Kernel, X: Any) -> None:
+        self.kernel, self.X = kernel, X
+
+    def column(self, row: int) -> NDArray[np.float64]:
+        """Kernel values between all rows and one of them."""
+        return self.kernel.exact(self.X, self.X[[row]])[:, 0]
+
+    def between(self, rows: Index | slice, Z: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Kernel values between some rows and vectors that need not be rows."""
+        return self.kernel.exact(self.X[rows], Z)
+
+
+class TiledKernel(Kernel):
+    """Base of kernels whose blocks and products are computed by the same compiled loop."""
+
+    @abstractmethod
+    def _bind(self, a: Points, b: Points) -> Callable[..., None]:
+        """Return the compiled loop of these points, a function of ``rows, cols, coef, out, block``."""
+
+    def block(
+        self, a: Points, rows: Index, b: Points, cols: Index, out: NDArray[np.float32],
+        workers: Workers,
+    ) -> None:  # fmt: skip
+        no_coef, no_out = np.empty((0, 0)), np.empty((0, 0))
+        fill = self._bind(a, b)
+        workers.run(len(rows), lambda i, j: fill(rows[i:j], cols, no_coef, no_out, out[i:j]))
+
+    def accumulate(
+        self, a: Points, rows: Index, b: Points, cols: Index, coef: NDArray[np.float64],
+        out: NDArray[np.float64], workers: Workers,
+    ) -> None:  # fmt: skip
+        no_block = np.empty((0, 0), np.float32)
+        fill = self._bind(a, b)
+        workers.run(len(rows), lambda i, j: fill(rows[i:j], cols, coef, out[i:j], no_block))

@@ -10,8 +10,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from widemargin.kernels import tiles_fast as tiles
-from widemargin.kernels.base import EXACT_VALUES, Index, Kernel, Points, check_width
-from widemargin.parallel import Workers
+from widemargin.kernels.base import (
+    EXACT_VALUES,
+    ExactRows,
+    Index,
+    Points,
+    TiledKernel,
+    check_width,
+)
 
 #: Share of non-zero values below which the sparse loops beat BLAS on dense rows. Measured: 12 of
 #: 54 features 1.5 times faster, 150 of 784 features 1.7 times. Where exactly it turns was not.
@@ -60,7 +66,7 @@ class Form(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SummedKernel(Kernel):
+class SummedKernel(TiledKernel):
     """Base of the kernels ``finish(sum_k op(a_k, b_k) - norm_a - norm_b)``; see `tiles_fast`."""
 
     @property
@@ -90,7 +96,7 @@ class SummedKernel(Kernel):
     def prepare(self, X: Any, like: Points | None = None) -> Points:
         as_sparse = self._prefers_sparse(X) if like is None else sparse.issparse(like.values)
         if as_sparse and not sparse.issparse(X):
-            X = _compress(X)
+            X = compress(X)
         # Values whose squares overflow are refused below, or cut if they are queries.
         with np.errstate(over="ignore", invalid="ignore"):
             if like is not None:
@@ -153,6 +159,13 @@ class SummedKernel(Kernel):
             return points
         return Points(points.values.astype(dtype), points.norms.astype(dtype), points.center)
 
+    def widen(self, points: Points) -> Points:
+        # Loops over stored entries add in the order of the features.
+        if sparse.issparse(points.values) or points.values.dtype == np.float64:
+            return points
+        values, norms = points.values.astype(np.float64), points.norms.astype(np.float64)
+        return Points(values, norms, points.center)
+
     def diag(self, points: Points) -> NDArray[np.float64]:
         if self.has_exponential:
             return np.ones(len(points))
@@ -183,11 +196,8 @@ class SummedKernel(Kernel):
             out[start : start + step] = self._exact(x, z, by_difference=spread) @ coef
         return out
 
-    def exact_columns(self, X: Any) -> Callable[[int], NDArray[np.float64]]:
-        x, spread = self._prepare_exactly(X)
-        return lambda row: self._exact(
-            x, self.take(x, np.array([row])), by_difference=spread
-        )[:, 0]  # fmt: skip
+    def hold_exactly(self, X: Any) -> ExactRows:
+        return _PreparedRows(self, X)
 
     def _exact_center(self, X: Any) -> NDArray[np.float64] | None:
         return self._center(X, as_sparse=False)
@@ -206,7 +216,7 @@ class SummedKernel(Kernel):
         else:
             sums = np.zeros((len(x), len(z)))
             for k in range(x.shape[1]):
-                sums += _combine(form, x[:, k, None], z[None, :, k])
+                sums += combine(form, x[:, k, None], z[None, :, k])
         if self.has_exponential:
             sums -= a.norms[:, None]
             sums -= b.norms
@@ -214,14 +224,6 @@ class SummedKernel(Kernel):
         if form.finish == tiles.POLY:
             return (sums + form.shift) ** form.degree
         return np.tanh(sums + form.shift) if form.finish == tiles.TANH else sums
-
-    def block(
-        self, a: Points, rows: Index, b: Points, cols: Index, out: NDArray[np.float32],
-        workers: Workers,
-    ) -> None:  # fmt: skip
-        no_coef, no_out = np.empty((0, 0)), np.empty((0, 0))
-        fill = self._bind(a, b)
-        workers.run(len(rows), lambda i, j: fill(rows[i:j], cols, no_coef, no_out, out[i:j]))
 
     def row_source(self, points: Points, rows: Index) -> tiles.RowSource | None:
         values, form = points.values, self.form
@@ -235,16 +237,7 @@ class SummedKernel(Kernel):
             form.finish, form.shift, form.degree, features.ravel(), points.norms[rows]
         )
 
-    def accumulate(
-        self, a: Points, rows: Index, b: Points, cols: Index, coef: NDArray[np.float64],
-        out: NDArray[np.float64], workers: Workers,
-    ) -> None:  # fmt: skip
-        no_block = np.empty((0, 0), np.float32)
-        fill = self._bind(a, b)
-        workers.run(len(rows), lambda i, j: fill(rows[i:j], cols, coef, out[i:j], no_block))
-
     def _bind(self, a: Points, b: Points) -> Callable[..., None]:
-        """Return the compiled loop of these points, a function of ``rows, cols, coef, out, block``."""
         x, z = a.values, b.values
         check_width(x.shape[1], z.shape[1])
         form = self.form
@@ -327,6 +320,26 @@ class SummedKernel(Kernel):
         return values.sum(axis=1, dtype=np.float64)
 
 
+class _PreparedRows(ExactRows):
+    """Rows that are transformed once, not for all kernel values again."""
+
+    kernel: SummedKernel
+
+    def __init__(self, kernel: SummedKernel, X: Any) -> None:
+        super().__init__(kernel, X)
+        self._points, self._spread = kernel._prepare_exactly(X)
+
+    def column(self, row: int) -> NDArray[np.float64]:
+        other = self.kernel.take(self._points, np.array([row]))
+        return self.kernel._exact(self._points, other, by_difference=self._spread)[:, 0]
+
+    def between(self, rows: Index | slice, Z: NDArray[np.float64]) -> NDArray[np.float64]:
+        points = self._points
+        some = replace(points, values=points.values[rows], norms=points.norms[rows], known={})
+        others = self.kernel._exact_points(Z, points.center)
+        return self.kernel._exact(some, others, by_difference=self._spread)
+
+
 def _cut(values: NDArray[np.float64], dtype: Any) -> NDArray[np.float64]:
     """Return the values, clipped so that their squares are finite in ``dtype``."""
     largest = LARGEST_VALUE[np.dtype(dtype)]
@@ -352,7 +365,7 @@ def _sum_differences(
     return sums
 
 
-def _compress(X: NDArray[Any]) -> Any:
+def compress(X: NDArray[Any]) -> Any:
     """Return a dense matrix of mostly zeros as CSR, without SciPy's copy in coordinate format."""
     X = np.ascontiguousarray(X)
     indptr = np.empty(X.shape[0] + 1, np.int64)
@@ -362,8 +375,8 @@ def _compress(X: NDArray[Any]) -> Any:
     return sparse.csr_matrix((data, indices, indptr), shape=X.shape)
 
 
-def _combine(form: Form, x: NDArray[np.float64], z: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The operation of an additive kernel on one feature of all pairs."""
+def combine(form: Form, x: NDArray[np.float64], z: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the operation of an additive kernel on one feature of all pairs."""
     if form.op == tiles.MIN:
         return np.minimum(x, z)
     low, high = np.minimum(x, z), np.maximum(x, z)

@@ -3,7 +3,8 @@
 Every kernel here has the form ``finish(sum_k op(a_k, b_k) - norm_a - norm_b)``: an operation summed
 over features, then a scalar function. Two engines produce the sums for a tile: BLAS for dense
 points and plain dot products, and a loop over stored entries for everything else. The tile stays in
-cache, is finished in place, and is then either copied out or multiplied by coefficients.
+cache, is finished in place, and is then either copied out or multiplied by coefficients. The ANOVA
+kernels have a sum over pairs of features too; a loop of their own computes both.
 
 All functions release the interpreter lock, so callers run several of them in threads.
 """
@@ -13,10 +14,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from widemargin.compilation import inlined, jit, part
+from widemargin.compilation import inlined, jit, ordered, part
 
 # Operations summed over features.
 DOT, CHI2, MIN, JENSEN_SHANNON, POWER_MEAN = range(5)
+# An operation of the ANOVA kernels only: a radial kernel of one feature.
+RADIAL = 5
 # Functions applied to the sum.
 IDENTITY, EXP2, POLY, TANH = range(4)
 
@@ -92,6 +95,17 @@ def log2_one_plus_float32(x):
     return s * p * np.float32(1.44269504)
 
 
+@inlined
+def small_tanh_float32(x):
+    """``tanh(x)`` for -0.25 <= x <= 0.25 by its power series, relative error about 1e-7."""
+    z = x * x
+    p = np.float32(62 / 2835)
+    p = p * z - np.float32(17 / 315)
+    p = p * z + np.float32(2 / 15)
+    p = p * z - np.float32(1 / 3)
+    return x + x * z * p
+
+
 @part
 def finish_poly(sums, coef0, degree, out):
     for c in range(out.size):
@@ -101,7 +115,7 @@ def finish_poly(sums, coef0, degree, out):
             out[c] *= np.float32(sums[c] + coef0)
 
 
-@part
+@ordered
 def finish_power(is_tanh, coef0, sums, norm_a, norms_b, out):
     """Exponentials of the sums minus norms, or hyperbolic tangents, which are made of exponentials."""
     # Two passes: one that does it all was slower, by a third with float64 sums.
@@ -115,7 +129,10 @@ def finish_power(is_tanh, coef0, sums, norm_a, norms_b, out):
         out[c] = exp2_float32(out[c])
     if is_tanh:
         for c in range(out.size):
-            out[c] = (out[c] - _F1) / (out[c] + _F1)
+            x = np.float32(min(max(sums[c] + coef0, -9.0), 9.0))
+            ratio = (out[c] - _F1) / (out[c] + _F1)
+            # The difference from one would take the digits of a small tangent.
+            out[c] = small_tanh_float32(x) if x * x < np.float32(0.0625) else ratio
 
 
 @part
@@ -493,6 +510,101 @@ def sparse_tiles(
                     # At once, while the row is in the innermost cache.
                     out[r, 0] += dot_float64(target, column)
             if n_products > 1:
+                add_products(kernel, coef[c0:c1], out[r0:r1])
+        if not has_all:
+            forget_features(b_indices, b_indptr, tile_cols, place)
+
+
+@part
+def add_anova_chi2(v, at, dense, sums, pairs):
+    # A pair of features is added when the second of them comes: all pairs, and nothing is subtracted.
+    for k in range(sums.size):
+        c = np.uint64(k)
+        value = _F2 * v * dense[at + c] / (v + dense[at + c])
+        pairs[c] += value * sums[c]
+        sums[c] += value
+
+
+@part
+def add_anova_min(v, at, dense, sums, pairs):
+    for k in range(sums.size):
+        c = np.uint64(k)
+        value = min(v, dense[at + c])
+        pairs[c] += value * sums[c]
+        sums[c] += value
+
+
+@part
+def add_anova_rbf(v, at, dense, sums, pairs):
+    for k in range(sums.size):
+        c = np.uint64(k)
+        difference = v - dense[at + c]
+        value = exp2_float32(np.float32(-difference * difference))
+        pairs[c] += value * sums[c]
+        sums[c] += value
+
+
+@part
+def sum_anova_row(op, values, starts, dense, sums, pairs):
+    """Sums over features and over pairs of features of one row, for a whole row of the tile."""
+    for c in range(sums.size):
+        sums[c] = 0.0
+        pairs[c] = 0.0
+    for k in range(values.size):
+        if op == CHI2:
+            add_anova_chi2(values[k], starts[k], dense, sums, pairs)
+        elif op == MIN:
+            add_anova_min(values[k], starts[k], dense, sums, pairs)
+        else:
+            add_anova_rbf(values[k], starts[k], dense, sums, pairs)
+
+
+@part
+def finish_anova(curve_factor, pair_factor, sums, pairs, out):
+    for c in range(out.size):
+        out[c] = np.float32(curve_factor * sums[c] + pair_factor * pairs[c])
+
+
+@jit
+def anova_tiles(
+    op, curve_factor, pair_factor, n_features,
+    a_data, a_indices, a_indptr, rows,
+    b_data, b_indices, b_indptr, cols,
+    coef, out, block,
+):  # fmt: skip
+    """As `sparse_tiles`, for weighted sums over features and over pairs of features.
+
+    A function of its own, so that fits with other kernels do not wait until it is compiled.
+    """
+    accumulate = coef.shape[1] > 0
+    max_width = SPARSE_COLS if n_features <= WIDE_FEATURES else SPARSE_COLS_WIDE
+    has_all = n_features <= FEW_FEATURES
+    place = np.arange(n_features) if has_all else np.full(n_features, -1)
+    values = np.empty(n_features, a_data.dtype)
+    starts = np.empty(n_features, np.uint64)
+    sums_all = np.empty(max_width, a_data.dtype)
+    pairs_all = np.empty(max_width, a_data.dtype)
+    kernel_all = np.empty(SPARSE_ROWS * max_width, np.float32)
+    for c0 in range(0, cols.size, max_width):
+        c1 = min(c0 + max_width, cols.size)
+        tile_cols = cols[c0:c1]
+        width = (c1 - c0 + VECTOR - 1) // VECTOR * VECTOR
+        n_present = n_features
+        if not has_all:
+            n_present = number_features(b_indices, b_indptr, tile_cols, place)
+        dense = np.empty(n_present * width, a_data.dtype)
+        scatter_rows(b_data, b_indices, b_indptr, tile_cols, place, width, dense)
+        sums, pairs = sums_all[:width], pairs_all[:width]
+        for r0 in range(0, rows.size, SPARSE_ROWS):
+            r1 = min(r0 + SPARSE_ROWS, rows.size)
+            kernel = kernel_all[: (r1 - r0) * (c1 - c0)].reshape(r1 - r0, c1 - c0)
+            for r in range(r0, r1):
+                first, last = a_indptr[rows[r]], a_indptr[rows[r] + 1]
+                count = select_entries(a_data, a_indices, first, last, place, width, values, starts)
+                sum_anova_row(op, values[:count], starts[:count], dense, sums, pairs)
+                target = kernel[r - r0] if accumulate else block[r][c0:c1]
+                finish_anova(curve_factor, pair_factor, sums[: c1 - c0], pairs, target)
+            if accumulate:
                 add_products(kernel, coef[c0:c1], out[r0:r1])
         if not has_all:
             forget_features(b_indices, b_indptr, tile_cols, place)

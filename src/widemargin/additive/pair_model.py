@@ -1,0 +1,83 @@
+"""Prediction with curves of features and surfaces of some pairs of features."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from widemargin.additive.coded_rows import FloatArray
+from widemargin.additive.curves import BinModel, encode_feature
+from widemargin.additive.quantiser import row_chunks
+
+
+@dataclass(frozen=True)
+class PairModel:
+    """Sum of curves, one for each feature, and of surfaces, one for each of some pairs of features.
+
+    Attributes
+    ----------
+    base : BinModel
+        The curves and the intercept.
+    pairs : ndarray of shape (n_pairs, 2)
+        The features of each surface.
+    levels : ndarray of uint8 of shape (n_pairs, 2, n_bins)
+        Row or column of a surface for each code of its first and second feature.
+    values : ndarray of shape (n_pairs, 2, n_levels)
+        Values of the features at the rows and columns; the last is repeated if there are fewer.
+    heights : ndarray of shape (n_functions, n_pairs, n_levels, n_levels)
+        The surfaces.
+    """
+
+    base: BinModel
+    pairs: NDArray[np.int64]
+    levels: NDArray[np.uint8]
+    values: FloatArray
+    heights: FloatArray
+
+    @property
+    def intercept(self) -> FloatArray:
+        """Constants of the decision functions, shape (n_functions,)."""
+        return self.base.intercept
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return self.base.n_features
+
+    def make_constant(self, intercept: FloatArray) -> "PairModel":
+        """Return a model with the same bins, zero curves and surfaces, and the given constants."""
+        return replace(
+            self, base=self.base.make_constant(intercept), heights=np.zeros_like(self.heights)
+        )
+
+    def decide(self, X: Any, n_jobs: int | None) -> FloatArray:
+        """Compute decision values, shape (n, n_functions)."""
+        return self.base.decide(X, n_jobs) + self._pair_contributions(X).sum(axis=2)
+
+    def contributions(self, X: Any) -> FloatArray:
+        """Compute the shares of features, then of pairs, (n, n_functions, n_features + n_pairs)."""
+        return np.concatenate([self.base.contributions(X), self._pair_contributions(X)], axis=2)
+
+    def curve(self, feature: int, values: FloatArray) -> FloatArray:
+        """Compute the curves of one feature at some values, shape (n_functions, n_values)."""
+        return self.base.curve(feature, values)
+
+    def _pair_contributions(self, X: Any) -> FloatArray:
+        out = np.empty((X.shape[0], len(self.heights), len(self.pairs)))
+        start = 0
+        for part in row_chunks(X):
+            rows = slice(start, start + part.shape[0])
+            for k, pair in enumerate(self.pairs):
+                at = [
+                    self.levels[k, side][self._encode(part, int(feature))]
+                    for side, feature in enumerate(pair)
+                ]
+                out[rows, :, k] = self.heights[:, k, at[0], at[1]].T
+            start = rows.stop
+        return out
+
+    def _encode(self, X: Any, feature: int) -> NDArray[Any]:
+        column = X[:, [feature]].toarray()[:, 0] if sparse.issparse(X) else X[:, feature]
+        return encode_feature(self.base.quantiser, feature, column)
