@@ -9,7 +9,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from widemargin import parallel
-from widemargin.parallel import Workers, count_threads, open_workers, split_range
+from widemargin.parallel import Workers, count_threads, open_workers, single_blas, split_range
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 255, 256, 257, 1000, 4097])
@@ -195,6 +195,24 @@ def test_an_interrupt_while_blas_is_held_is_made_good_by_the_next_use(call, monk
                     pass
             except KeyboardInterrupt:
                 assert len(calls) == call
+        with open_workers(1):
+            assert set(blas_threads()) == {1}
+        assert blas_threads() == before
+
+
+@pytest.mark.parametrize("moment", ["before it is counted", "after it is counted"])
+def test_an_interrupted_use_does_not_hold_blas_for_ever(moment):
+    """A body that Ctrl-C kept from leaving no longer counts once its frame is gone."""
+
+    def enter_and_never_leave():
+        use = single_blas()
+        use.__enter__()
+        if moment == "before it is counted":
+            use._inside.discard(use)
+
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        enter_and_never_leave()
         with open_workers(1):
             assert set(blas_threads()) == {1}
         assert blas_threads() == before

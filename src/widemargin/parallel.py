@@ -8,6 +8,8 @@ from functools import cache
 from itertools import pairwise
 from numbers import Integral
 from threading import Lock
+from typing import ClassVar
+from weakref import WeakSet
 
 from joblib import cpu_count
 from threadpoolctl import LibController, ThreadpoolController
@@ -96,34 +98,35 @@ def count_threads(n_jobs: int | None) -> int:
     return int(n_jobs) if n_jobs > 0 else max(1, cpu_count() + 1 + int(n_jobs))
 
 
-class _SingleBlas:
-    """Holds BLAS to one thread while any thread is inside; the last one out restores it.
+class single_blas:  # noqa: N801
+    """Hold BLAS to one thread in the body of a ``with``, for as long as any body runs.
 
-    What Ctrl-C prevented from being restored is restored by the next one out.
+    The last body that ends restores the threads. Ctrl-C may come between any two steps of entering and
+    leaving. A use that never left is forgotten with its object, and the next use restores what the
+    interrupted one did not.
     """
 
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._n_inside = 0
-        self._before: list[tuple[LibController, int]] = []
+    _lock = Lock()
+    _inside: WeakSet["single_blas"] = WeakSet()
+    _before: ClassVar[list[tuple[LibController, int]]] = []
 
     def __enter__(self) -> None:
         with self._lock:
-            if self._n_inside == 0:
+            if not self._inside:
                 libraries = _blas_controller().lib_controllers
                 if not self._before:
-                    self._before = [(library, library.num_threads) for library in libraries]
+                    self._before.extend((library, library.num_threads) for library in libraries)
                 for library in libraries:
                     _set_blas_threads(library, 1)
-            self._n_inside += 1
+            self._inside.add(self)
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
-            self._n_inside -= 1
-            if self._n_inside == 0:
+            self._inside.discard(self)
+            if not self._inside:
                 for library, n_threads in self._before:
                     _set_blas_threads(library, n_threads)
-                self._before = []
+                self._before.clear()
 
 
 def _set_blas_threads(library: LibController, n_threads: int) -> None:
@@ -135,10 +138,6 @@ def _set_blas_threads(library: LibController, n_threads: int) -> None:
     if hasattr(library, "clear_controlling_thread"):
         library.clear_controlling_thread(force=True)
     library.set_num_threads(n_threads)
-
-
-#: ``with single_blas:`` where threads of BLAS would only be in each other's way.
-single_blas = _SingleBlas()
 
 
 @cache
@@ -157,7 +156,7 @@ def single_openmp() -> AbstractContextManager[object]:
 def open_workers(n_jobs: int | None) -> Iterator[Workers]:
     """Threads for the body of a ``with``; BLAS is held to one thread meanwhile."""
     n_threads = count_threads(n_jobs)
-    with single_blas:
+    with single_blas():
         if n_threads == 1:
             yield Workers(1, None)
         else:

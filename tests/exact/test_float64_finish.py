@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine, make_moons
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
@@ -290,3 +291,27 @@ def test_a_distant_time_limit_does_not_change_the_figures(monkeypatch):
     assert model.violation_error_ == 0.0
     without = KernelSVC(C=2.0**13, gamma=0.001).fit(X, y)
     assert_allclose(model.objective_, without.objective_, rtol=1e-6)
+
+
+@pytest.mark.parametrize("n", [150, 400])
+@pytest.mark.parametrize("estimator", [KernelSVC, KernelSVR])
+def test_a_number_added_to_all_kernel_values_changes_nothing(estimator, n):
+    """With an intercept the dual variables sum to zero, so the number cancels."""
+    X, y = make_moons(n, noise=0.3, random_state=0)
+    # Multiples of 2^-20, so that the sum with 2^30 is exact in float64.
+    K = np.round(gaussian(X, 2.0) * 2**20) / 2**20
+    model = estimator(C=100.0, kernel="precomputed", tol=1e-6)
+    near, far = clone(model).fit(K, y), clone(model).fit(K + 2.0**30, y)
+    assert far.stop_reason_ == near.stop_reason_ == "converged"
+    assert_allclose(far.objective_, near.objective_, rtol=1e-9)
+    assert_allclose(far.intercept_, near.intercept_, atol=1e-5)
+
+
+@pytest.mark.parametrize("n", [150, 400])
+def test_additive_kernel_of_rows_far_from_the_origin(n):
+    X, _ = make_moons(n, noise=0.3, random_state=0)
+    y = 0.007 * np.sin(3.0 * X[:, 0])
+    far = 6e8 + 1e4 * X
+    model = KernelSVR(C=12.0, epsilon=0.0, kernel="power_mean", gamma=0.003, tol=1e-4).fit(far, y)
+    assert model.stop_reason_ == "converged"
+    assert model.duality_gap_ < model.tol * model.C * n

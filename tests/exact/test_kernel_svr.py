@@ -197,3 +197,15 @@ def test_a_warm_start_begins_at_the_solution():
 def test_flags_are_flags(name):
     with pytest.raises(ValueError, match=f"{name}: must be True or False"):
         KernelSVR(**{name: "yes"}).fit(*draw(20))
+
+
+@pytest.mark.parametrize("as_sparse", [False, True])
+def test_targets_within_epsilon_of_a_constant_need_no_support_vectors(as_sparse):
+    rng = np.random.default_rng(0)
+    X, y = rng.random((300, 4)), 3.0 + 0.001 * rng.random(300)
+    rows = sparse.csr_matrix(X) if as_sparse else X
+    for tol in (1e-3, 1e-9):
+        model = KernelSVR(C=500.0, epsilon=0.01, tol=tol).fit(rows, y)
+        assert len(model.support_) == 0
+        assert model.stop_reason_ == "converged"
+        assert np.abs(model.predict(rows) - y).max() <= 0.01

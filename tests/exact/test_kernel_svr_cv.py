@@ -86,3 +86,9 @@ def test_bad_input(params, message):
     X, y = draw("diabetes")
     with pytest.raises(ValueError, match=message):
         KernelSVRCV(**{"Cs": [1.0], "gammas": [0.1], **params}).fit(X, y)
+
+
+def test_kernel_values_that_overflow_are_refused():
+    X = 1e200 * np.random.default_rng(0).random((60, 2))
+    with pytest.raises(ValueError, match="kernel: values of the 'poly' kernel reach"):
+        KernelSVRCV(kernel="poly", Cs=[1.0], gammas=[0.1, 1.0], cv=2).fit(X, X[:, 0] / 1e200)

@@ -138,3 +138,23 @@ def test_long_steps_hold_the_sum():
     result = solve_binary(x @ x.T, y, upper)
     assert abs(result.coef.sum()) <= 1e-12 * np.abs(result.coef).sum()
     assert result.duality_gap >= -1e-9 * upper.sum()
+
+
+def test_an_error_of_float32_that_is_accepted_leaves_the_float64_finish_out():
+    X, y = make_classes(2, 300)
+    y = np.where(y == 0, -1.0, 1.0)
+    kernel = RBF(0.1)
+    dual = classification_dual(np.arange(len(y)), y, np.full(len(y), 1000.0), intercept=True)
+
+    def solve(**options):
+        points = kernel.prepare(X)
+        return solve_exactly(
+            kernel, X, points, [dual], Workers(1, None), budget=Budget(), **options
+        )[0]  # fmt: skip
+
+    finished, quick, coarse = solve(), solve(float32_error=0.02), solve(float32_error=1e-6)
+    assert finished.violation_error == coarse.violation_error == 0.0
+    assert 1e-6 < quick.violation_error < 0.02
+    K = formulas.rbf(X, gamma=0.1)
+    decisions = [K @ found.coef + found.intercept for found in (finished, quick)]
+    assert_allclose(decisions[1], decisions[0], atol=0.02)

@@ -13,6 +13,7 @@ from scipy.linalg import eigh
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from widemargin.budget import Budget, StopReason
+from widemargin.deadline import is_late
 from widemargin.exact.dual_problem import DualProblem, FloatArray
 from widemargin.exact.interior_point import minimise_interior
 from widemargin.exact.pair_moves_fast import optimise_small
@@ -55,6 +56,23 @@ def solve_small(K: FloatArray, problem: DualProblem, budget: Budget) -> Solution
     Solution
         The solution, never worse than the start.
     """
+    common = problem.common_part(K[0])
+    return _solve_centred(K - common, problem, budget) if common else _solve(K, problem, budget)
+
+
+def _solve_centred(K: FloatArray, problem: DualProblem, budget: Budget) -> Solution:
+    """Solve a problem whose variables sum to zero on the centred matrix, which has no common part.
+
+    That changes all elements of the gradient by the same number, and the intercept by its negative.
+    """
+    mean = K.mean(axis=0)
+    found = _solve(K - mean - mean[:, None] + mean.mean(), problem, budget)
+    level = float(mean @ found.coef)
+    return replace(found, gradient=found.gradient + level, intercept=found.intercept - level)
+
+
+def _solve(K: FloatArray, problem: DualProblem, budget: Budget) -> Solution:
+    """Solve a problem on a matrix as it is."""
     coef, linear = problem.first_point(), problem.linear
     n_moves, objective = 0, np.inf
     for _ in range(MAX_ROUNDS):
@@ -108,13 +126,14 @@ def _walk_on(K: FloatArray, problem: DualProblem, coef: FloatArray) -> FloatArra
 
 
 def walk_to_optimum(
-    K: FloatArray, problem: DualProblem, coef: FloatArray, max_steps: int
-) -> FloatArray:
+    K: FloatArray, problem: DualProblem, coef: FloatArray, max_steps: int,
+    deadline: float | None = None,
+) -> FloatArray:  # fmt: skip
     """Bring a solution of a problem without epsilon to the precision of float64.
 
     Walks to the optimum of the free variables, the others at their bounds, until a bound is met;
     once there, frees the worst violator. Every step is an exact line search: only rounding can make
-    the result worse than the start.
+    the result worse than the start. No step begins after the deadline.
     """
     coef, size = coef.copy(), np.abs(K)
     linear, lower, high, tied = problem.linear, problem.lower, problem.upper, problem.is_tied
@@ -126,6 +145,8 @@ def walk_to_optimum(
         return coef
     free = (coef > lower) & (coef < high)
     for _ in range(max_steps):
+        if is_late(deadline):
+            break
         slope = K @ coef + linear
         offset = float(slope[free].mean()) if tied and free.any() else 0.0
         scale = 1.0 + float((size @ np.abs(coef)).max())

@@ -29,6 +29,8 @@ LEAST_PROBABILITY = 1e-7
 MAX_STEPS, GRADIENT_TOL, LEAST_STEP = 100, 1e-9, 1e-10
 #: Range of the logarithm of a temperature's factor.
 LOG_FACTORS = (-10.0, 10.0)
+#: Largest size of a decision value times its factor.
+LARGEST_VALUE = 1e300
 #: Rows whose pairwise probabilities are coupled at a time.
 COUPLED_ROWS = 4096
 
@@ -49,7 +51,8 @@ class SigmoidCurve:
     offset: float
 
     def __call__(self, decisions: FloatArray) -> FloatArray:
-        values: FloatArray = expit(self.slope * decisions + self.offset)
+        with np.errstate(over="ignore"):
+            values: FloatArray = expit(self.slope * decisions + self.offset)
         return values
 
 
@@ -88,7 +91,10 @@ class Calibration:
         if self.coupling == "softmax":
             factor = self.curves[0]
             assert isinstance(factor, SigmoidCurve)
-            return np.asarray(softmax(factor.slope * decisions, axis=1))
+            # The difference of two infinities would be NaN.
+            with np.errstate(over="ignore"):
+                values = np.clip(factor.slope * decisions, -LARGEST_VALUE, LARGEST_VALUE)
+            return np.asarray(softmax(values, axis=1))
         values = np.column_stack(
             [curve(column) for curve, column in zip(self.curves, decisions.T, strict=True)]
         )
@@ -99,6 +105,22 @@ class Calibration:
         totals = values.sum(axis=1, keepdims=True)
         uniform = np.full_like(values, 1.0 / self.n_classes)
         return np.divide(values, totals, out=uniform, where=totals > 0)
+
+
+def find_coupling(method: str, n_classes: int, one_vs_one: bool) -> str:
+    """How the probabilities of binary problems become those of classes; see `Calibration`."""
+    if n_classes == 2:
+        return "binary"
+    if one_vs_one:
+        return "pairs"
+    return "softmax" if method == "temperature" else "rest"
+
+
+def count_curves(n_classes: int, coupling: str) -> int:
+    """Number of curves of a `Calibration`."""
+    if coupling == "pairs":
+        return n_classes * (n_classes - 1) // 2
+    return n_classes if coupling == "rest" else 1
 
 
 def calibrate(
@@ -124,11 +146,11 @@ def calibrate(
         Whether problems of several classes are one-vs-one, in the order of `class_pairs`.
     """
     sides = _binary_sides(labels, n_classes, one_vs_one)
-    coupling = "binary" if n_classes == 2 else ("pairs" if one_vs_one else "rest")
+    coupling = find_coupling(method, n_classes, one_vs_one)
     if method == "temperature":
-        if coupling == "rest":
+        if coupling == "softmax":
             factor = _fit_softmax(decisions, labels, weights)
-            return Calibration((SigmoidCurve(factor, 0.0),), n_classes, "softmax")
+            return Calibration((SigmoidCurve(factor, 0.0),), n_classes, coupling)
         factor = _fit_factor(decisions, sides, weights)
         return Calibration((SigmoidCurve(factor, 0.0),) * len(sides), n_classes, coupling)
     curves: list[Curve] = []

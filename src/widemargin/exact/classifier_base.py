@@ -3,7 +3,7 @@
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,12 +13,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin.arguments import check_callback, check_integer, check_number, check_verbose
-from widemargin.budget import worst_reason
+from widemargin.budget import StopReason, worst_reason
+from widemargin.callback_support import CallbackSupportMixin
 from widemargin.deadline import start_deadline
 from widemargin.doc_link import DocLinkMixin
 from widemargin.exact.definiteness import warn_if_indefinite
 from widemargin.exact.dual_problem import DualProblem, classification_dual
 from widemargin.exact.expansion import Expansion, class_numbers, class_scores
+from widemargin.exact.largest_class import name_largest_class
 from widemargin.exact.solution import Solution
 from widemargin.exact.svc_compatibility import find_bound
 from widemargin.kernel_arguments import check_kernel_range, check_nonnegative, resolve_kernel
@@ -31,6 +33,7 @@ from widemargin.kernels import (
     needs_nonnegative,
     wrap_items,
 )
+from widemargin.majority import judged_rows
 from widemargin.memory import parse_bytes
 from widemargin.parameters import Choices, check_choices
 from widemargin.problem import (
@@ -51,7 +54,7 @@ from widemargin.validation import find_shape, validate_problem, validate_queries
 LEAST_CACHE = 4 << 20
 
 
-class ExactKernelClassifier(DocLinkMixin, ClassifierMixin, BaseEstimator):
+class ExactKernelClassifier(CallbackSupportMixin, DocLinkMixin, ClassifierMixin, BaseEstimator):
     """Base of `KernelSVC` and `DCSVC`, which differ in how they solve the binary problems."""
 
     C: float
@@ -110,8 +113,44 @@ class ExactKernelClassifier(DocLinkMixin, ClassifierMixin, BaseEstimator):
         solved = self._solve(problem, kernel, subproblems, deadline)
         self._keep(problem, kernel, subproblems, solved)
         self.restore_model()
+        if self.stop_reason_ == StopReason.MAX_TIME.value:
+            self._outdo_largest_class(problem, kernel, subproblems, solved)
         self._warn_unless_converged()
         return self
+
+    def _outdo_largest_class(
+        self, problem: Problem, kernel: Kernel, subproblems: list[Subproblem], solved: Any
+    ) -> None:
+        """Replace a model that has fewer rows right than the largest class."""
+        if isinstance(kernel, Precomputed):
+            return
+        judged = judged_rows(problem)
+        largest = np.bincount(judged.labels, judged.weights).max()
+        right = self._weigh_right(self._model, judged)
+        if right >= largest:
+            return
+        bound = find_bound(self.C, kernel.diag(kernel.prepare(judged.X)))
+        solutions = name_largest_class(
+            kernel, problem, subproblems, bound, intercept=self.fit_intercept
+        )
+        support = collect_support(problem, kernel, subproblems, solutions)
+        intercepts = np.array([found.intercept for found in solutions])
+        constant = Expansion(kernel, support.vectors, support.rows, support.coef, intercepts)
+        if self._weigh_right(constant, judged) > right:
+            solved = self._replace_solutions(solved, solutions, len(support.rows))
+            self._keep(problem, kernel, subproblems, solved)
+            self.restore_model()
+
+    def _weigh_right(self, model: Any, problem: Problem) -> float:
+        """Weight of the rows that a model classifies right."""
+        found = class_numbers(self._ask(model, problem.X), len(self.classes_), self._one_vs_one)
+        return float(problem.weights[found == problem.labels].sum())
+
+    def _replace_solutions(self, solved: Any, solutions: list[Solution], n_support: int) -> Any:
+        """Return what `_solve` returned, with other solutions; ``n_support`` is for subclasses."""
+        return [
+            replace(found, n_iter=old.n_iter) for found, old in zip(solutions, solved, strict=True)
+        ]
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Signed distance-like scores.

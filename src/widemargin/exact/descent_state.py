@@ -11,7 +11,8 @@ from widemargin.budget import Budget, StopReason
 from widemargin.callbacks import Progress
 from widemargin.deadline import is_late
 from widemargin.exact.dual_problem import DualProblem, FloatArray
-from widemargin.exact.kernel_matrix import NO_SOURCE, Gram
+from widemargin.exact.free_newton import NewtonPlan, find_free, move_free
+from widemargin.exact.kernel_matrix import Gram
 from widemargin.exact.pair_moves_fast import judge_solution, optimise_pairs
 from widemargin.exact.solution import Solution, judge, suit_intercept
 from widemargin.exact.working_matrix import WorkingMatrix
@@ -71,6 +72,7 @@ class DescentState:
         self.gram, self.problem, self.budget = gram, problem, budget
         self.diag = gram.diag.astype(np.float32)
         self.working = WorkingMatrix(gram, budget.cache_bytes)
+        self.newton = NewtonPlan(budget.cache_bytes)
         self.n_iter = 0
         self.rests_left = MAX_RESTS
         self.deadline = np.inf if budget.deadline is None else budget.deadline
@@ -262,16 +264,34 @@ class DescentState:
             # A few moves even when time is up from the beginning: a poor model is better than none.
             spare_moves = min(spare_moves, len(members))
         while True:
-            max_moves = int(min(call_moves, spare_moves))
+            free = find_free(problem, coef, members)
+            pause = self.newton.count_moves(len(free), len(members))
+            max_moves = int(min(call_moves, spare_moves, pause))
             n_moves, violation = optimise_pairs(
-                problem.is_tied, problem.epsilon, self.working.tiles, is_known, NO_SOURCE, diag,
+                problem.is_tied, problem.epsilon, self.working.tiles, is_known, None, diag,
                 lower, upper, tol, max_moves, gradient, coef,
             )  # fmt: skip
             self.n_iter += n_moves
+            self.newton.record_moves(n_moves, len(members))
             spare_moves -= n_moves
             has_no_time = time.perf_counter() + self.finish_seconds() > self.deadline
             if n_moves < max_moves or violation < tol or spare_moves <= 0 or has_no_time:
                 return coef
+            self._move_free(members, gradient, coef)
+
+    def _move_free(self, members: Index, gradient: FloatArray, coef: FloatArray) -> None:
+        """Move all free members by a Newton step, if that pays; changes ``gradient`` and ``coef``."""
+        free = find_free(self.problem, coef, members)
+        if not self.newton.is_due(len(free), len(members)):
+            return
+        moved = move_free(
+            self.working.lower_block(free), self.problem.cut(members[free]), gradient[free],
+            coef[free], self.gram.workers, self.budget.deadline,
+        )  # fmt: skip
+        self.newton.record_step(moved is not None)
+        if moved is not None:
+            self.working.accumulate(free, moved - coef[free], gradient)
+            coef[free] = moved
 
     def _rest(self, score: FloatArray) -> None:
         """Shrink: make points inactive that are far from violating their conditions."""

@@ -12,6 +12,9 @@ FloatArray = NDArray[np.float64]
 #: Rounding of a sum of dual variables, relative to the sum of their absolute values. A difference of
 #: that size must not move variables off their bounds.
 SUM_ROUNDING = 1e-12
+#: Kernel values that differ by less than this share of their size have a part in common that is left
+#: out.
+COMMON_SPREAD = 1e-3
 
 
 @dataclass(frozen=True)
@@ -111,6 +114,18 @@ class DualProblem:
             return coef
         room = self.upper - coef if excess < 0 else coef - self.lower
         return np.clip(coef - excess * room / room.sum(), self.lower, self.upper)
+
+    def common_part(self, values: FloatArray) -> float:
+        """Return a number to subtract from all kernel values, judged by those of one row.
+
+        If the variables sum to zero, products with ``K - s`` are those with ``K`` for every number s.
+        Where kernel values are large and differ by little, as those of rows far from the origin, the
+        large part of every product would be lost to cancellation, and its rounding would remain. Zero
+        where values differ, or where the sum of the variables is another one.
+        """
+        low, high = float(values.min()), float(values.max())
+        is_common = self.total == 0.0 and high - low < COMMON_SPREAD * min(abs(low), abs(high))
+        return low if is_common else 0.0
 
     def one_sided(self, coef: FloatArray, towards: FloatArray) -> "DualProblem":
         """Return the problem without a bend: every variable stays on its side of zero.

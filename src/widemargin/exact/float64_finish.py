@@ -33,8 +33,8 @@ MAX_VALUES, VALUES_PER_SECOND, FEW_VALUES = 40_000_000, 20_000_000, 5_000_000
 #: are checked in float64 beside the support vectors.
 CHECKED_MARGIN, CHECKED_ERRORS = 0.05, 20.0
 
-#: Rows whose products are computed at a time.
-BLOCK_ROWS = 1024
+#: Rows whose products are computed at a time, and kernel values that are held for that.
+BLOCK_ROWS, BLOCK_VALUES = 1024, 2_000_000
 #: Variables within this distance of the margin, or half of the violation, are optimised together.
 NEAR_MARGIN, NEAR_SHARE = 0.3, 0.5
 #: Most of them, and bytes for each entry of their matrix: the matrix, its centred copy, its absolute
@@ -54,11 +54,12 @@ IDLE_ROUNDS = 3
 class ExactMatrix:
     """Kernel matrix of a problem in float64, computed wherever it is asked for.
 
-    ``X`` are the data, ``index`` says which rows are those of the problem.
+    ``X`` are the data, ``index`` says which rows are those of the problem. ``common`` is subtracted
+    from every value, see `DualProblem.common_part`.
     """
 
-    def __init__(self, kernel: Kernel, X: Any, index: Index) -> None:
-        self.kernel, self.X, self.index = kernel, X, index
+    def __init__(self, kernel: Kernel, X: Any, index: Index, common: float = 0.0) -> None:
+        self.kernel, self.X, self.index, self.common = kernel, X, index, common
 
     def __len__(self) -> int:
         return len(self.index)
@@ -70,11 +71,23 @@ class ExactMatrix:
 
     def cut(self, rows: Index) -> "ExactMatrix":
         """Return the matrix of some of the rows."""
-        return ExactMatrix(self.kernel, self.X, self.index[rows])
+        return ExactMatrix(self.kernel, self.X, self.index[rows], self.common)
+
+    def without_common_part(self, problem: DualProblem) -> "ExactMatrix":
+        """Return a matrix that serves a problem as well and whose products round less, or this one."""
+        if problem.total != 0.0 or self.has_cheap_products:
+            return self
+        values = np.zeros(len(self))
+        self.add_products(np.zeros(1, np.intp), np.ones(1), values)
+        return ExactMatrix(self.kernel, self.X, self.index, problem.common_part(values))
 
     def block(self, rows: Index, cols: Index) -> FloatArray:
-        """``K[rows, cols]``."""
-        rows, cols = self.index[rows], self.index[cols]
+        """``K[rows, cols]``, less the common part."""
+        K = self._values(self.index[rows], self.index[cols])
+        return K - self.common if self.common else K
+
+    def _values(self, rows: Index, cols: Index) -> FloatArray:
+        """Kernel values between rows of the data."""
         if isinstance(self.kernel, Precomputed):
             return np.asarray(self.X[np.ix_(rows, cols)], np.float64)
         return self.kernel.exact(self.X[rows], self.X[cols])
@@ -83,12 +96,15 @@ class ExactMatrix:
         self, cols: Index, coef: FloatArray, out: FloatArray, rows: Index | None = None
     ) -> None:
         """Add ``K[rows, cols] @ coef`` to ``out``, block by block; by default for all rows."""
+        if len(cols) == 0:
+            return
         rows = self.index if rows is None else self.index[rows]
         cols = self.index[cols]
-        for start in range(0, len(rows), BLOCK_ROWS):
-            some = slice(start, start + BLOCK_ROWS)
-            if isinstance(self.kernel, Precomputed):
-                out[some] += np.asarray(self.X[np.ix_(rows[some], cols)], np.float64) @ coef
+        step = max(1, min(BLOCK_ROWS, BLOCK_VALUES // len(cols))) if self.common else BLOCK_ROWS
+        for start in range(0, len(rows), step):
+            some = slice(start, start + step)
+            if self.common or isinstance(self.kernel, Precomputed):
+                out[some] += (self._values(rows[some], cols) - self.common) @ coef
             else:
                 out[some] += self.kernel.exact_product(self.X[rows[some]], self.X[cols], coef)
 
@@ -123,7 +139,8 @@ def finish_exactly(
     rows = np.arange(len(K)) if K.has_cheap_products else _find_checked(problem, found, error)
     if is_precise or not _is_affordable(K, len(rows), int(np.count_nonzero(found.coef)), budget):
         return replace(found, violation_error=error)
-    with single_blas:
+    with single_blas():
+        K = K.without_common_part(problem)
         while True:
             part, dual = _cut_solution(found, rows), problem.cut(rows)
             if found.stop_reason.is_limit:
@@ -323,7 +340,7 @@ def _jump(
     )
     jump = minimise_interior(K, changes, np.zeros(len(coef)), deadline)
     if not is_late(deadline):
-        jump = walk_to_optimum(K, changes, jump, JUMP_STEPS)
+        jump = walk_to_optimum(K, changes, jump, JUMP_STEPS, deadline)
     if jump @ (slope + 0.5 * K @ jump) >= 0:
         return coef
     # On a bound exactly where the change is: a sum could round to just beyond it.

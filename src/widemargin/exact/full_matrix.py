@@ -11,6 +11,7 @@ from widemargin.budget import Budget, StopReason
 from widemargin.callbacks import Progress
 from widemargin.deadline import is_late
 from widemargin.exact.dual_problem import DualProblem, FloatArray
+from widemargin.exact.free_newton import NewtonPlan, find_free, move_free
 from widemargin.exact.kernel_matrix import Gram, LazyMatrix
 from widemargin.exact.pair_moves_fast import add_matvec, optimise_pairs
 from widemargin.exact.solution import Pace, Solution, is_crawling, judge, suit_intercept
@@ -18,9 +19,9 @@ from widemargin.kernels import Index
 
 #: Most points of such a problem; larger ones gain from working sets.
 WHOLE_ROWS = 2000
-#: Pair updates per point before variables at their bounds are shrunk away: most problems are solved
-#: by then.
-FIRST_MOVES = 20
+#: Pair updates per point before variables at their bounds are shrunk away and Newton steps are tried:
+#: most problems are solved by then.
+FIRST_MOVES = 3
 #: A round on the remaining variables ends at this share of the violation it began with.
 ROUND_SHARE = 0.1
 #: Matrix entries that a round may visit, and its moves; between rounds Ctrl-C and the time are
@@ -50,13 +51,16 @@ def solve_whole(
     matrix.fill(np.flatnonzero(coef))
     gradient = _multiply(matrix.tiles, coef, problem.linear)
     members, target, most = np.arange(n), 0.5 * budget.tol, FIRST_MOVES * n
-    pace, n_moves, objective = Pace(), 0, 0.0
+    pace, newton = Pace(), NewtonPlan(budget.cache_bytes)
+    n_moves, objective = 0, 0.0
     while True:
         most = int(min(most, budget.iterations_left(n_moves)))
         if is_late(budget.deadline):
             # A few moves even when time is up from the beginning: a poor model is better than none.
             most = min(most, n)
-        n_moves += _optimise(problem, matrix, members, (target, most), gradient, coef)
+        n_made = _optimise(problem, matrix, members, (target, most), gradient, coef)
+        n_moves += n_made
+        newton.record_moves(n_made, len(members))
         gradient = _multiply(matrix.tiles, coef, problem.linear)
         found = judge(problem, coef, gradient)
         if callback is not None:
@@ -73,8 +77,16 @@ def solve_whole(
             found = suit_intercept(problem, found) if reason.is_limit else found
             return replace(found, n_iter=n_moves, stop_reason=reason)
         members = _find_movable(problem, found)
+        free = find_free(problem, coef)
+        if newton.is_due(len(free), n):
+            moved = _move_free(problem, gram, free, found, budget.deadline)
+            newton.record_step(moved is not None)
+            if moved is not None:
+                add_matvec(matrix.tiles, free, moved - coef[free], 0, n, gradient)
+                coef[free] = moved
         target = max(0.5 * budget.tol, ROUND_SHARE * found.violation)
-        most = min(ROUND_ENTRIES // len(members), ROUND_MOVES)
+        pause = max(n, newton.count_moves(len(free), len(members)))
+        most = min(ROUND_ENTRIES // len(members), ROUND_MOVES, pause)
 
 
 def _optimise(
@@ -97,6 +109,16 @@ def _optimise(
     )  # fmt: skip
     coef[members] = inside
     return int(n_moves)
+
+
+def _move_free(
+    problem: DualProblem, gram: Gram, free: Index, found: Solution, deadline: float | None
+) -> FloatArray | None:
+    """Return better values of the free variables by a Newton step, or None."""
+    K = gram.whole().tiles[0][np.ix_(free, free)].astype(np.float64)
+    return move_free(
+        K, problem.cut(free), found.gradient[free], found.coef[free], gram.workers, deadline
+    )
 
 
 def _find_movable(problem: DualProblem, found: Solution) -> Index:

@@ -18,6 +18,7 @@ from widemargin.arguments import (
     draw_seed,
 )
 from widemargin.budget import Budget, worst_reason
+from widemargin.callback_support import CallbackSupportMixin, report_rounds
 from widemargin.callbacks import Progress
 from widemargin.doc_link import DocLinkMixin
 from widemargin.exact.classifier_base import (
@@ -51,7 +52,7 @@ from widemargin.validation import validate_queries
 VARIABLE_BYTES = 100
 
 
-class KernelMachine(FittedLikeSVCMixin, DocLinkMixin, BaseEstimator):
+class KernelMachine(FittedLikeSVCMixin, CallbackSupportMixin, DocLinkMixin, BaseEstimator):
     """Base of `KernelSVR` and `KernelOneClassSVM`; their dual problems differ in numbers only."""
 
     kernel: str | Kernel | Callable[[Any, Any], Any]
@@ -125,7 +126,7 @@ class KernelMachine(FittedLikeSVCMixin, DocLinkMixin, BaseEstimator):
         budget: Budget,
     ) -> Any:  # fmt: skip
         """Solve the dual problems; `_keep` takes what is returned, here a list of `Solution`."""
-        with show_problems(len(duals), self.verbose) as show:
+        with show_problems(len(duals), self.verbose, report_rounds(self)) as show:
             return solve_exactly(
                 kernel, X, points, duals, workers, budget=budget,
                 seed=draw_seed(self.random_state), callback=self._listener(show),

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin.arguments import check_choice, check_flag, draw_seed
 from widemargin.budget import Budget
+from widemargin.callback_support import report_rounds
 from widemargin.callbacks import Progress
 from widemargin.exact.classifier_base import ExactKernelClassifier
 from widemargin.exact.solution import Solution
@@ -33,7 +34,8 @@ class KernelSVC(FittedLikeSVCMixin, ExactKernelClassifier):
 
     Solves the same problem as :class:`sklearn.svm.SVC` to the same tolerance. Sparse data are used
     as they are; memory for training and prediction stays within ``memory``. Code that uses ``SVC``
-    works with this class in its place; ``docs/coming-from-svc.md`` lists the differences.
+    works with this class in its place; the page *Coming from SVC* of the user guide lists the
+    differences.
 
     Parameters
     ----------
@@ -42,13 +44,15 @@ class KernelSVC(FittedLikeSVCMixin, ExactKernelClassifier):
         margin); if the kernel cannot separate the classes, a `ConvergenceWarning` says so.
     kernel : str, callable or Kernel, default="rbf"
         ``"linear"``, ``"rbf"``, ``"poly"``, ``"sigmoid"``, ``"chi2"`` (additive), ``"exp_chi2"``,
-        ``"intersection"``, ``"hellinger"``, ``"power_mean"``, ``"jensen_shannon"`` or
+        ``"intersection"``, ``"hellinger"``, ``"power_mean"``, ``"jensen_shannon"``, ``"anova_chi2"``,
+        ``"anova_intersection"``, ``"anova_rbf"`` (all features and all pairs of features) or
         ``"precomputed"``; a callable ``(X, Z) -> K``, also on things that are no numbers; or an
         object of `widemargin.kernels`.
     gamma : float, "scale" or "auto", default="scale"
         Width of the rbf, poly, sigmoid and exp_chi2 kernels. ``"scale"`` is
         ``1 / (n_features * X.var())``, ``"auto"`` is ``1 / n_features``. With sample weights the
-        variance is weighted too, so that a weight of two equals a repeated row.
+        variance is weighted too, so that a weight of two equals a repeated row. The anova_rbf kernel
+        compares single features, so n_features counts as 1.
     degree : int, default=3
         Degree of the poly kernel.
     coef0 : float, default=0.0
@@ -298,7 +302,11 @@ class KernelSVC(FittedLikeSVCMixin, ExactKernelClassifier):
         deadline: float | None,
     ) -> list[Solution]:
         points, duals, cache_bytes = self._prepare(problem, kernel, subproblems)
-        with open_workers(self.n_jobs) as workers, show_problems(len(duals), self.verbose) as show:
+        listen = report_rounds(self)
+        with (
+            open_workers(self.n_jobs) as workers,
+            show_problems(len(duals), self.verbose, listen) as show,
+        ):
             solutions = solve_exactly(
                 kernel, problem.X, points, duals, workers,
                 budget=Budget(self.tol, self.max_iter, deadline, cache_bytes),

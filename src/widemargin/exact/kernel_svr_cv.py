@@ -48,6 +48,8 @@ class KernelSVRCV(KernelSearch, RegressorMixin, BaseEstimator):
     ----------
     C_, gamma_, epsilon_ : float
         The chosen parameters; ``gamma_`` is None for a kernel without gamma.
+    degree_ : int
+        The chosen degree, or the one that was given.
     best_estimator_ : KernelSVR
         The model fitted to all rows, if ``refit``.
     Cs_, gammas_, epsilons_ : ndarray
@@ -82,7 +84,7 @@ class KernelSVRCV(KernelSearch, RegressorMixin, BaseEstimator):
         refit: bool = True,
         search: str = "auto",
         kernel: str | Kernel | Callable[[Any, Any], Any] = "rbf",
-        degree: int = 3,
+        degree: Any = 3,
         coef0: float = 0.0,
         tol: float = 1e-3,
         memory: int | str = "auto",
@@ -151,15 +153,16 @@ class KernelSVRCV(KernelSearch, RegressorMixin, BaseEstimator):
             self.scorer_, HeldOutRegressor, problem.X, targets, weights, folds,
             needs_rows=callable(self.scoring),
         )  # fmt: skip
+        self.search_ = self._choose_search(kernel, problem.X.shape[0])
         gammas = self._find_gammas(kernel, problem, seed)
         scale = spread_of(columns, problem.sample_weights)
         costs = self._find_costs(kernel, gammas, problem, seed, scale)
-        found = self._search(
+        by_degree = self._search(
             SearchData(problem.X, kernel, problem.labels, folds, score),
             Grid(gammas, self._find_epsilons(columns, problem.sample_weights), costs), deadline, seed,
             intercept=True, keeps_decisions=self.keep_decisions,
         )  # fmt: skip
-        self._keep_results(found)
+        found = self._keep_results(by_degree)
         self.epsilon_, self.epsilons_ = self.best_params_["epsilon"], found.surface.grid.epsilons
         self.scores_ = np.swapaxes(found.surface.scores, 1, 2)
         if self.keep_decisions:

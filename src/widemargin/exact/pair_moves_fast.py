@@ -316,7 +316,8 @@ def optimise_pairs(
     moves and the violation.
 
     Rows of K that are not marked in ``is_known``, and then are of a single tile, are computed from
-    ``source``, a `RowSource`, when a move needs them: most points never move.
+    ``source``, a `RowSource`, when a move needs them: most points never move. If ``source`` is None,
+    all rows are known, and the loops that compute rows, a third of the time to compile, are left out.
     """
     n, side = gradient.size, tiles.shape[2]
     no_rise, no_fall = np.empty(n), np.empty(n)
@@ -353,16 +354,18 @@ def optimise_pairs(
             i = start + locate_fall(gradient[start:stop], no_fall[start:stop], highs[high_block])
             slope_i = high
         j = i
-        if is_known[i]:
+        if source is None or is_known[i]:
             j = select_partner(tied, i, slope_i, tiles, gradient, no_rise, no_fall, diag)
             if j < 0:
                 if tied:
                     break
                 j = i
-        if not is_known[j]:
-            # The same pair is found again then: compiling this for either of the two takes longer.
-            make_known(j, source, diag, is_known, tiles)
-            continue
+        # Numba leaves out a branch on a None that is a condition of its own.
+        if source is not None:  # noqa: SIM102
+            if not is_known[j]:
+                # The same pair is found again then: compiling this for either of the two takes longer.
+                make_known(j, source, diag, is_known, tiles)
+                continue
         k_ij = np.float64(tiles[tile_of(i // side, j // side), i % side, j % side])
         step_i, step_j = pair_steps(tied, epsilon, i, j, k_ij, diag, lower, upper, gradient, coef)
         if step_i == 0.0 and step_j == 0.0:
@@ -491,16 +494,36 @@ def store_block(block, first_row, cols, is_new, tiles):
         if first_row + n_simple == first_col and n - n_simple == cols.size:
             store_square(block[n_simple:], first_col, tiles)
             n_simple = n
-    tile_row = first_row // side
-    for k in range(cols.size):
-        col = cols[k]
-        across, down = tile_of(tile_row, col // side), tile_of(col // side, tile_row)
-        for r in range(n_simple, n):
-            row = first_row + r
-            if not is_new[row] or row <= col:
-                at = row - tile_row * side
-                tiles[across, at, col % side] = block[r, k]
-                tiles[down, col % side, at] = block[r, k]
+    store_scattered(block[n_simple:], first_row + n_simple, cols, is_new, tiles)
+
+
+@part
+def store_scattered(block, first_row, cols, is_new, tiles):
+    """`store_block` for any columns: along rows of the matrix, then, in squares, along its columns."""
+    n, side = block.shape[0], tiles.shape[2]
+    tile_row, top = first_row // side, first_row % side
+    first = 0
+    while first < cols.size:
+        # Columns of one tile at a time, so that nothing is divided in the loop.
+        tile_col, last = cols[first] // side, first
+        while last < cols.size and cols[last] // side == tile_col:
+            last += 1
+        tile, left = tiles[tile_of(tile_row, tile_col)], tile_col * side
+        for r in range(n):
+            target, is_old, row = tile[top + r], not is_new[first_row + r], first_row + r
+            for k in range(first, last):
+                if is_old or row <= cols[k]:
+                    target[cols[k] - left] = block[r, k]
+        first = last
+    for k0 in range(0, cols.size, SQUARE):
+        for r0 in range(0, n, SQUARE):
+            for k in range(k0, min(k0 + SQUARE, cols.size)):
+                col = cols[k]
+                target = tiles[tile_of(col // side, tile_row), col % side]
+                for r in range(r0, min(r0 + SQUARE, n)):
+                    row = first_row + r
+                    if not is_new[row] or row <= col:
+                        target[top + r] = block[r, k]
 
 
 @part

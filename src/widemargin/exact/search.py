@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 from widemargin.deadline import is_late
 from widemargin.exact.search_folds import FloatArray, Fold
 from widemargin.exact.search_grid import extend, with_gamma
-from widemargin.exact.search_halving import find_survivors, order_rows, sample_sizes, take_sample
+from widemargin.exact.search_halving import (
+    SAMPLE_TOL,
+    find_next,
+    find_survivors,
+    order_rows,
+    sample_sizes,
+    take_sample,
+)
 from widemargin.exact.search_path import PathSettings
 from widemargin.exact.search_run import Evaluation, HeldOut, Score, matrices_in_use
 from widemargin.exact.search_surface import BoolArray, Cell, Grid, Surface
@@ -114,34 +121,50 @@ class _Search:
         sizes = sample_sizes(n_rows) if self.options.halving else []
         wanted = np.ones(self.surface.grid.shape, bool)
         order = order_rows(self.data.labels, self.settings.seed)
+        settings, budget = self.settings, self.settings.budget
         for size in sizes:
+            self.settings = replace(
+                settings, budget=replace(budget, tol=max(SAMPLE_TOL, budget.tol))
+            )
             # The best cell of the smallest sample is often at the end of a range by chance.
-            self.may_grow = len(sizes) == 1 or size > sizes[0]
+            self.may_grow = size > sizes[0]
             self._evaluate(take_sample(self.data.folds, order, size), wanted)
             wanted, notes = find_survivors(self.surface)
             self.surface.notes[notes != ""] = notes[notes != ""]
             self.surface = self.surface.next_stage()
             if is_late(self.settings.budget.deadline):
                 return self._conclude()
-        self.may_grow = True
+        self.may_grow, self.settings = True, settings
         if self.options.keeps_decisions:
             self.held_out = HeldOut(self.surface)
         self._evaluate(self.data.folds, wanted)
         return self._conclude()
 
     def _evaluate(self, folds: list[Fold], wanted: BoolArray) -> None:
-        """Evaluate cells, and more cells while the best is at the end of a range."""
-        while True:
+        """Evaluate cells; then more cells while the best is at the end of a range.
+
+        With halving, also the neighbours of the best cell.
+        """
+        while wanted.any():
             self._evaluate_once(folds, wanted)
-            grown = self._grow_grid()
-            if grown is None or is_late(self.settings.budget.deadline):
+            if is_late(self.settings.budget.deadline):
                 return
-            before = self.surface.grid
-            self.surface = self.surface.extended(grown)
-            self.series = self._make_series()
-            if self.held_out is not None:
-                self.held_out.follow(self.surface, before)
-            wanted = self._new_cells(before)
+            before, grown = self.surface.grid, self._grow_grid()
+            if grown is not None:
+                self._extend(grown)
+                wanted = self._new_cells(before)
+            elif self.options.halving:
+                wanted = find_next(self.surface)
+            else:
+                return
+
+    def _extend(self, grown: Grid) -> None:
+        """Change to a grid with more values."""
+        before = self.surface.grid
+        self.surface = self.surface.extended(grown)
+        self.series = self._make_series()
+        if self.held_out is not None:
+            self.held_out.follow(self.surface, before)
 
     def _evaluate_once(self, folds: list[Fold], wanted: BoolArray) -> None:
         listener, n_cells = self.options.listener, int(wanted.sum()) * len(folds)

@@ -3,6 +3,7 @@
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from numbers import Integral
 from typing import Any
@@ -23,22 +24,39 @@ from widemargin.arguments import (
     draw_seed,
 )
 from widemargin.budget import Budget
+from widemargin.callback_support import CallbackSupportMixin, report_rounds
 from widemargin.deadline import start_deadline, time_left
 from widemargin.doc_link import DocLinkMixin
-from widemargin.exact.search import Found, SearchData, SearchOptions, search
+from widemargin.exact.search import STORED_SHARE, Found, SearchData, SearchOptions, search
 from widemargin.exact.search_folds import Fold
 from widemargin.exact.search_grid import (
     check_values,
     find_costs,
     find_gammas,
     has_width,
+    list_degrees,
+    with_degree,
     with_gamma,
 )
 from widemargin.exact.search_path import PathSettings
-from widemargin.exact.search_results import list_cells, make_cv_results
+from widemargin.exact.search_results import join_results, list_cells, make_cv_results
 from widemargin.exact.search_surface import FloatArray, Grid, Surface
-from widemargin.kernel_arguments import check_nonnegative, resolve_gamma, resolve_kernel
-from widemargin.kernels import Index, Kernel, is_precomputed, needs_nonnegative
+from widemargin.exact.stored_kernel import least_bytes
+from widemargin.kernel_arguments import (
+    check_kernel_range,
+    check_nonnegative,
+    resolve_gamma,
+    resolve_kernel,
+)
+from widemargin.kernels import (
+    CallableKernel,
+    Index,
+    Kernel,
+    Poly,
+    Precomputed,
+    is_precomputed,
+    needs_nonnegative,
+)
 from widemargin.memory import parse_bytes
 from widemargin.parallel import open_workers
 from widemargin.problem import Problem
@@ -50,6 +68,8 @@ _SHARED = (
 )  # fmt: skip
 #: Rows from which ``search="auto"`` means halving.
 AUTO_ROWS = 2000
+#: Rows from which ``search="auto"`` means regions, if memory does not hold the kernel matrix.
+REGION_ROWS = 10_000
 #: Share of ``max_time`` after which no more cells are evaluated; the rest is for the final fit.
 SEARCH_SHARE = 0.7
 
@@ -64,9 +84,11 @@ def is_refitted(estimator: Any) -> bool:
     return True
 
 
-class KernelSearch(DocLinkMixin):
+class KernelSearch(CallbackSupportMixin, DocLinkMixin):
     """Base of `KernelSVCCV` and `KernelSVRCV`."""
 
+    #: Values of ``search``; the largest data are searched by the last one.
+    _searches: tuple[str, ...] = ("auto", "grid", "halving")
     Cs: Any
     gammas: Any
     cv: Any
@@ -74,7 +96,7 @@ class KernelSearch(DocLinkMixin):
     refit: bool
     search: str
     kernel: str | Kernel | Callable[[Any, Any], Any]
-    degree: int
+    degree: Any
     coef0: float
     tol: float
     memory: int | str
@@ -84,11 +106,12 @@ class KernelSearch(DocLinkMixin):
     n_jobs: int | None
     random_state: Any
     verbose: int
+    search_: str
     scorer_: Any
     best_estimator_: Any
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags = super().__sklearn_tags__()
         tags.input_tags.sparse = not is_precomputed(self.kernel)
         tags.input_tags.pairwise = is_precomputed(self.kernel)
         tags.input_tags.positive_only = needs_nonnegative(self.kernel)
@@ -137,7 +160,7 @@ class KernelSearch(DocLinkMixin):
         check_number("tol", self.tol, above=0)
         check_number("max_time", self.max_time, above=0, optional=True)
         check_integer("max_iter", self.max_iter, low=-1)
-        check_choice("search", self.search, ("auto", "grid", "halving"))
+        check_choice("search", self.search, self._searches)
         check_flag("refit", self.refit)
         check_flag("keep_decisions", self.keep_decisions)
         check_verbose(self.verbose)
@@ -155,13 +178,17 @@ class KernelSearch(DocLinkMixin):
         return list(splitter.split(X, y, groups))
 
     def _find_kernel(self, problem: Problem) -> Kernel:
-        kernel = resolve_kernel(self.kernel, 1.0, self.degree, self.coef0, problem)
+        degrees = list_degrees(self.degree)
+        kernel = resolve_kernel(self.kernel, 1.0, degrees[0], self.coef0, problem)
+        if len(degrees) > 1 and not isinstance(kernel, Poly):
+            raise ValueError("degree: several degrees need kernel='poly'; give one integer")
         check_nonnegative(kernel, problem.X, getattr(self, "feature_names_in_", None))
         return kernel
 
     def _find_gammas(self, kernel: Kernel, problem: Problem, seed: int) -> FloatArray:
         if isinstance(self.gammas, str):
-            return np.array([resolve_gamma(self.gammas, problem)])
+            per_feature = kernel.has_feature_gamma
+            return np.array([resolve_gamma(self.gammas, problem, per_feature=per_feature)])
         given = check_values("gammas", self.gammas)
         if not has_width(kernel):
             if not isinstance(given, int):
@@ -185,47 +212,88 @@ class KernelSearch(DocLinkMixin):
         middle = with_gamma(kernel, float(gammas[len(gammas) // 2]))
         return find_costs(middle, problem, given, seed, target_scale)
 
+    def _choose_search(self, kernel: Kernel, n_rows: int) -> str:
+        """What ``search`` means for these data."""
+        if self.search != "auto":
+            return self.search
+        n_bytes = STORED_SHARE * parse_bytes(self.memory)
+        fits = isinstance(kernel, Precomputed) or least_bytes(n_rows) <= n_bytes
+        if not fits and n_rows > REGION_ROWS and "regions" in self._searches:
+            return "regions"
+        return "halving" if n_rows > AUTO_ROWS else "grid"
+
+    def _list_degrees(self, kernel: Kernel) -> list[int]:
+        """The degrees to search; a kernel object keeps its own unless several are given."""
+        if isinstance(kernel, Poly) and np.ndim(self.degree) == 0:
+            return [kernel.degree]
+        return list_degrees(self.degree)
+
+    def _check_range(self, data: SearchData, grid: Grid) -> None:
+        """Refuse kernel values that overflow at the largest gamma and degree, if we compute them."""
+        if isinstance(data.kernel, Precomputed | CallableKernel):
+            return
+        kernel = with_gamma(data.kernel, float(np.max(grid.gammas)))
+        kernel = with_degree(kernel, max(self._list_degrees(data.kernel)))
+        check_kernel_range(kernel, kernel.diag(kernel.prepare(data.X)))
+
     def _search(
         self, data: SearchData, grid: Grid, deadline: float | None, seed: int, *, intercept: bool,
         keeps_decisions: bool,
-    ) -> Found:  # fmt: skip
-        """Run the search until its share of the time has passed."""
-        n_rows = data.X.shape[0]
-        halving = self.search == "halving" or (self.search == "auto" and n_rows > AUTO_ROWS)
+    ) -> dict[int, Found]:  # fmt: skip
+        """Run the search of every degree until its share of the time has passed."""
+        self._check_range(data, grid)
         until = None if deadline is None or self.max_time is None else (
             deadline - (1.0 - SEARCH_SHARE) * self.max_time
         )  # fmt: skip
         budget = Budget(self.tol, self.max_iter, until, all_or_nothing=True)
         settings = PathSettings(budget, intercept, seed, is_interrupted=lambda: False)
-        with open_workers(self.n_jobs) as workers, show_cells(self.verbose) as show:
+        listen = report_rounds(self)
+        with open_workers(self.n_jobs) as workers, show_cells(self.verbose, listen) as show:
             options = SearchOptions(
-                halving=halving,
+                halving=self.search_ == "halving",
                 moves_gammas=isinstance(self.gammas, Integral),
                 moves_costs=isinstance(self.Cs, Integral),
                 keeps_decisions=keeps_decisions,
                 max_bytes=parse_bytes(self.memory),
                 listener=None if show is None else partial(_report, show),
             )
-            return search(data, grid, settings, options, workers)
+            return {
+                degree: search(
+                    replace(data, kernel=with_degree(data.kernel, degree)), grid, settings, options,
+                    workers,
+                )
+                for degree in self._list_degrees(data.kernel)
+            }  # fmt: skip
 
-    def _keep_results(self, found: Found) -> None:
+    def _keep_results(self, by_degree: dict[int, Found]) -> Found:
+        """Keep the results of all cells; returns those of the degree with the best cell."""
+        degrees = list(by_degree)
+        self.degree_ = max(degrees, key=lambda degree: _merit(by_degree[degree]))
+        found = by_degree[self.degree_]
         surface = found.surface
-        self.cv_results_ = make_cv_results(surface)
         self.best_index_ = list_cells(surface).index(found.cell)
         self.best_params_ = surface.params(found.cell)
+        self.cv_results_ = make_cv_results(surface)
+        if len(degrees) > 1:
+            parts = {degree: make_cv_results(by_degree[degree].surface) for degree in degrees}
+            before = degrees[: degrees.index(self.degree_)]
+            self.best_index_ += sum(len(parts[degree]["params"]) for degree in before)
+            self.best_params_["degree"] = self.degree_
+            self.cv_results_ = join_results(parts)
         self.best_score_ = found.score
         self.C_ = self.best_params_["C"]
         self.gamma_ = self.best_params_.get("gamma")
         self.Cs_, self.gammas_ = surface.grid.costs, surface.grid.gammas
         self.n_splits_ = surface.n_folds
+        return found
 
     def _final_params(self, kernel: Kernel) -> dict[str, Any]:
         """Parameters of the model that is fitted to all rows."""
-        params = {name: getattr(self, name) for name in _SHARED}
+        params = {name: getattr(self, name) for name in _SHARED} | {"degree": self.degree_}
         if self.gamma_ is not None:
             params["gamma"] = self.gamma_
             if isinstance(self.kernel, Kernel):
-                params["kernel"] = with_gamma(kernel, self.gamma_)
+                params["kernel"] = with_degree(with_gamma(kernel, self.gamma_), self.degree_)
         return {"C": self.C_, **params}
 
     def _keep_decisions(self, found: Found, kept: Index, folds: list[Fold], n_given: int) -> None:
@@ -292,6 +360,13 @@ class KernelSearch(DocLinkMixin):
                 "converge have a higher score than the chosen one; see cv_results_['stop_reason']. "
                 "Raise max_iter or tol, or scale the features"
             )
+
+
+def _merit(found: Found) -> tuple[bool, bool, float]:
+    """What decides between the best cells of several degrees."""
+    surface, score = found.surface, found.score
+    is_known = (bool(surface.has_converged[found.cell]), bool(surface.is_complete[found.cell]))
+    return (*is_known, -np.inf if np.isnan(score) else score)
 
 
 def _average(

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from widemargin.arguments import check_integer
 from widemargin.exact.search_surface import FloatArray
-from widemargin.kernels import Chi2, ExpChi2, Index, Kernel, Linear, Precomputed
+from widemargin.kernel_arguments import resolve_gamma
+from widemargin.kernels import Chi2, ExpChi2, Index, Kernel, Linear, Poly, Precomputed
 from widemargin.kernels.summed import SummedKernel
 from widemargin.problem import Problem
 
@@ -23,6 +25,8 @@ WIDE_FACTOR, WIDE_QUANTILE = 0.1, 0.9
 NARROW_FACTOR, LEAST_RATIO, MOST_RATIO = 3.0, 100.0, 10_000.0
 #: Ends of the range of gamma for kernels of scalar products, times the mean squared length of rows.
 PRODUCT_RANGE = (0.01, 10.0)
+#: Ends of the range of gamma of a kernel of single features, times their variance.
+FEATURE_RANGE = (0.02, 20.0)
 #: Largest ratio of two neighbours that are added to a range.
 LARGEST_STEP = 10.0
 #: Ends of the range of epsilon, times the standard deviation of the targets.
@@ -37,6 +41,11 @@ def has_width(kernel: Any) -> bool:
 def with_gamma(kernel: Any, gamma: float) -> Kernel:
     """The same kernel with another gamma; the kernel itself if it has none."""
     return replace(kernel, gamma=gamma) if has_width(kernel) else kernel
+
+
+def with_degree(kernel: Any, degree: int) -> Kernel:
+    """The same kernel with another degree; the kernel itself if it is not polynomial."""
+    return replace(kernel, degree=degree) if isinstance(kernel, Poly) else kernel
 
 
 def check_values(name: str, values: Any, *, zero: bool = False) -> FloatArray | int:
@@ -64,10 +73,24 @@ def check_values(name: str, values: Any, *, zero: bool = False) -> FloatArray | 
     return found
 
 
+def list_degrees(degree: Any) -> list[int]:
+    """The degrees to search: one, or those of a list."""
+    degrees = [degree] if np.ndim(degree) == 0 else list(degree)
+    if not degrees or len(set(degrees)) < len(degrees):
+        raise ValueError(f"degree: give an integer or a list of different ones, got {degree!r:.80}")
+    for each in degrees:
+        check_integer("degree", each, low=0)
+    return [int(each) for each in degrees]
+
+
 def find_gammas(kernel: Kernel, problem: Problem, n_values: int, seed: int) -> FloatArray:
     """A geometric range of gammas that suits the distances (or lengths) of the rows."""
     rows = _draw_numbers(problem.X.shape[0], seed)
     sample, weights = problem.X[rows], problem.sample_weights[rows]
+    if kernel.has_feature_gamma:
+        scale = resolve_gamma("scale", problem, per_feature=True)
+        low, high = (end * scale for end in FEATURE_RANGE)
+        return _spread(low, high, n_values)
     if not _is_radial(kernel):
         lengths = float(np.average(Linear().diag(Linear().prepare(sample)), weights=weights))
         low, high = (end / max(lengths, 1e-300) for end in PRODUCT_RANGE)

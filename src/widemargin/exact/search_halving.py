@@ -6,27 +6,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin.exact.search_folds import Fold
-from widemargin.exact.search_surface import BoolArray, FloatArray, Surface
+from widemargin.exact.search_surface import BoolArray, Surface
 
 #: Every sample has so many times the rows of the one before.
 GROWTH = 4
-#: Most samples before all rows, fewest rows of a sample, and fewest of each class for every fold.
-MOST_SAMPLES, LEAST_ROWS, LEAST_OF_CLASS = 3, 100, 2
-#: Most cells that remain after a sample, as a share of those that were evaluated on it.
-KEPT_SHARE = 0.2
-#: Most that a cell may gain by more rows, as a multiple of what good cells gained.
-MOST_GAIN = 2.0
-#: A cell is dropped if the score that it may reach is lower than that of the best one by more than so
-#: many standard errors of their difference over the folds.
-STANDARD_ERRORS = 2.0
+#: Most rows of the sample on which all cells are evaluated, fewest rows of any sample, and fewest of
+#: each class for every fold.
+FIRST_ROWS, LEAST_ROWS, LEAST_OF_CLASS = 1500, 100, 2
+#: Tolerance of the solver on samples, if it is larger than that of the search.
+SAMPLE_TOL = 0.1
+#: Why a cell was not evaluated on more rows.
+POOR_GAMMA = "dropped: its gamma was poor for every C on a sample"
+OTHER_COST = "dropped: another C was better for its gamma on a sample"
 
 
 def sample_sizes(n_rows: int) -> list[int]:
     """Sizes of the samples, ascending; empty if all rows are few enough."""
     sizes: list[int] = []
     size = n_rows // GROWTH
-    while size >= LEAST_ROWS and len(sizes) < MOST_SAMPLES:
+    while size >= LEAST_ROWS:
         sizes.append(size)
+        if size <= FIRST_ROWS:
+            break
         size //= GROWTH
     return sizes[::-1]
 
@@ -63,56 +64,36 @@ def _positions(order: NDArray[np.intp]) -> NDArray[np.intp]:
 def find_survivors(surface: Surface) -> tuple[BoolArray, NDArray[np.object_]]:
     """Cells to evaluate on more rows, and for the others why not.
 
-    More rows favour narrow kernels and large C. Two samples tell by how much: with the next four times
-    as many rows a cell gains at most as much as with the last, and at most `MOST_GAIN` times what good
-    cells gained. The first sample drops nothing. The rules, in this order:
-
-    1. A cell is dropped if its score plus that gain is lower than the best score so far by more than
-       `STANDARD_ERRORS` standard errors of the difference of their scores over the folds.
-    2. Of the others, the best `KEPT_SHARE` of all evaluated cells remain, by score plus gain.
-    3. The neighbours of the cell with the best score remain in any case.
+    More rows favour narrower kernels, and a sample does not tell by how much. So every gamma remains,
+    with the C (and epsilon) that was best for it, unless even that was nearer to the worst score of
+    the sample than to the best one. Where the search goes from there: see `find_next`.
     """
     means = surface.means
     notes = np.full(means.shape, "", object)
     kept = ~np.isnan(means)
-    best = surface.choose()
-    if np.isnan(surface.sample_scores).all() or best is None or not kept[best]:
+    if not kept.any():
         return kept, notes
-    reached = means + estimate_gains(means, surface.sample_scores)
-    lag = means[best] - reached
-    is_worse = kept & (lag > STANDARD_ERRORS * difference_error(surface.scores, best))
-    ranks = np.full(means.shape, np.inf)
-    ranks[kept] = np.argsort(np.argsort(-reached[kept], kind="stable"), kind="stable")
-    is_late = kept & (ranks >= max(1, round(KEPT_SHARE * np.count_nonzero(kept))))
-    survivors = kept & (~(is_worse | is_late) | _neighbours(means.shape, best))
-    notes[is_late & ~survivors] = f"dropped: not among the best {KEPT_SHARE:.0%} on a sample"
-    notes[is_worse & ~survivors] = (
-        f"dropped: worse than the best by {STANDARD_ERRORS:g} standard errors on a sample"
-    )
+    by_gamma = np.where(kept, means, -np.inf).reshape(len(means), -1)
+    best = by_gamma.max(axis=1)
+    is_poor = best - means[kept].min() < 0.5 * (best.max() - means[kept].min())
+    is_best = np.zeros(by_gamma.shape, bool)
+    is_best[np.flatnonzero(~is_poor), by_gamma.argmax(axis=1)[~is_poor]] = True
+    survivors: BoolArray = is_best.reshape(means.shape)
+    notes[kept & ~survivors] = OTHER_COST
+    notes[is_poor] = POOR_GAMMA
     return survivors, notes
 
 
-def estimate_gains(means: FloatArray, before: FloatArray) -> FloatArray:
-    """By how much cells may improve with more rows, from their scores on two samples.
+def find_next(surface: Surface) -> BoolArray:
+    """Neighbours of the best cell that were not evaluated on the rows of this stage.
 
-    Good cells are the best quarter: what a cell gains when it leaves chance level tells nothing.
+    Evaluated until there are none, they lead from the best of the cells that a smaller sample left
+    uphill to a cell that is at least as good as all cells around it.
     """
-    gains = np.maximum(np.nan_to_num(means - before), 0.0)
-    is_good = means >= np.nanquantile(means, 0.75)
-    return np.minimum(gains, MOST_GAIN * float(np.median(gains[is_good])))
-
-
-def difference_error(scores: FloatArray, best: tuple[Any, ...]) -> FloatArray:
-    """The standard error of the difference between each cell and the best one.
-
-    The difference is that of scores on the same folds, so that what makes a fold difficult for all
-    cells does not count.
-    """
-    n_folds = scores.shape[-1]
-    if n_folds < 2:
-        return np.full(scores.shape[:-1], np.inf)
-    error: FloatArray = (scores[best] - scores).std(axis=-1, ddof=1) / np.sqrt(n_folds)
-    return error
+    best = surface.choose()
+    if best is None:
+        return np.zeros(surface.grid.shape, bool)
+    return _neighbours(surface.grid.shape, best) & ~surface.is_complete
 
 
 def _neighbours(shape: tuple[int, ...], cell: tuple[Any, ...]) -> BoolArray:

@@ -24,6 +24,9 @@ from widemargin.parallel import Workers
 
 #: Share of the bound from which a dual variable counts as being at it.
 AT_BOUND = 1.0 - 1e-6
+#: Violation by float32 kernel values that a search accepts. It changes decision values as much, where
+#: the margin of a class is one.
+FLOAT32_ERROR = 0.02
 
 
 @dataclass(frozen=True)
@@ -146,7 +149,7 @@ def _solve(rows: Rows, duals: list[DualProblem], settings: PathSettings) -> list
 
     return solve_exactly(
         rows.kernel, rows.X, rows.points, duals, Workers(1, None), budget=settings.budget,
-        seed=settings.seed, callback=listen,
+        seed=settings.seed, callback=listen, float32_error=FLOAT32_ERROR,
     )  # fmt: skip
 
 

@@ -49,6 +49,27 @@ def make_cv_results(surface: Surface) -> dict[str, Any]:
     return results
 
 
+def join_results(parts: dict[int, dict[str, Any]]) -> dict[str, Any]:
+    """Results of the searches of several degrees, one after another."""
+    joined: dict[str, Any] = {}
+    results = list(parts.values())
+    for name in results[0]:
+        columns = [part[name] for part in results]
+        if name == "params":
+            joined[name] = [
+                {**params, "degree": degree}
+                for degree, part in parts.items()
+                for params in part[name]
+            ]
+        else:
+            join = np.ma.concatenate if name.startswith("param_") else np.concatenate
+            joined[name] = join(columns)
+    numbers = [degree for degree, part in parts.items() for _ in part["params"]]
+    joined["param_degree"] = np.ma.MaskedArray(numbers, mask=False)
+    joined["rank_test_score"] = _rank(joined["mean_test_score"])
+    return joined
+
+
 def _worst(reasons: Any) -> str:
     known = [StopReason(reason) for reason in reasons if reason]
     return str(worst_reason(known)) if known else ""

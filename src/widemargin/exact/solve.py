@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from widemargin.budget import Budget
+from widemargin.budget import Budget, StopReason
 from widemargin.callbacks import Progress
 from widemargin.exact.active_set import solve_small
 from widemargin.exact.dual_problem import DualProblem, FloatArray
-from widemargin.exact.float64_finish import ExactMatrix, finish_exactly
+from widemargin.exact.float64_finish import ExactMatrix, estimate_float32_error, finish_exactly
 from widemargin.exact.several_problems import solve_problems
 from widemargin.exact.solution import Solution
 from widemargin.kernels import Index, Kernel, Points, is_small
@@ -34,11 +34,14 @@ def solve_exactly(
     budget: Budget,
     seed: int = 0,
     callback: Listener | None = None,
+    float32_error: float = 0.0,
 ) -> list[Solution]:
     """Solve dual problems of any size; see `solve_problems`.
 
     Small problems are solved to the precision of float64. ``X`` are the data of which ``points`` were
-    prepared. One-vs-one problems of many classes are small and many, so their overhead matters.
+    prepared. One-vs-one problems of many classes are small and many, so their overhead matters. A
+    solution that converged with float32 kernel values, and is off by no more than ``float32_error``
+    by the estimate of `estimate_float32_error`, is not finished in float64.
     """
     began = time.perf_counter()
     small = [p for p, problem in enumerate(problems) if is_small(len(problem), X.shape[1])]
@@ -60,6 +63,10 @@ def solve_exactly(
             callback=lambda p, progress: listen(large[p], progress),
         )  # fmt: skip
         for p, found in zip(large, solved, strict=True):
+            error = estimate_float32_error(found.coef, scale)
+            if error < float32_error and found.stop_reason is StopReason.CONVERGED:
+                solutions[p] = replace(found, violation_error=error)
+                continue
             K_exact = ExactMatrix(kernel, X, problems[p].index)
             solutions[p] = finish_exactly(K_exact, scale, problems[p], found, budget)
     return [solutions[p] for p in range(len(problems))]
@@ -74,7 +81,7 @@ def polish(
         return finish_exactly(ExactMatrix(kernel, X, problem.index), scale, problem, found, budget)
     if found.stop_reason.is_limit:
         return found
-    with single_blas:
+    with single_blas():
         K = exact_matrix(kernel, X, problem.index)
         polished = solve_small(K, replace(problem, start=found.coef), budget)
     return replace(polished, n_iter=found.n_iter + polished.n_iter)

@@ -4,7 +4,6 @@ A search over kernel widths needs the same distances (or scalar products) for ev
 computed once; the kernel matrix of a width is one pass over them.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +23,7 @@ from widemargin.kernels import (
     Precomputed,
     Sigmoid,
 )
+from widemargin.kernels.base import ExactRows
 from widemargin.kernels.tiles_fast import add_stored_rows
 from widemargin.parallel import Workers
 
@@ -35,6 +35,11 @@ BLOCK_ROWS = 64
 LEAST_EXPONENT = -126.0
 #: Bytes of an entry of a stored matrix.
 ENTRY_BYTES = 4
+
+
+def least_bytes(n_rows: int) -> int:
+    """Bytes of the sums that all kernels share, and of one kernel matrix."""
+    return 2 * ENTRY_BYTES * n_rows**2
 
 
 class StoredPoints(Points):
@@ -89,8 +94,8 @@ class StoredKernel(Kernel):
     def exact(self, X: Any, Z: Any) -> NDArray[np.float64]:
         return self.source.exact(X, Z)
 
-    def exact_columns(self, X: Any) -> Callable[[int], NDArray[np.float64]]:
-        return self.source.exact_columns(X)
+    def hold_exactly(self, X: Any) -> ExactRows:
+        return self.source.hold_exactly(X)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """The kernel matrix of the working set."""
 
+from itertools import pairwise
 from math import isqrt
 
 import numpy as np
@@ -66,6 +67,17 @@ class WorkingMatrix:
                 add_matvec(self.tiles, cols, change, start, stop, out)
 
         self.gram.workers.run(len(parts), add_parts, grain=1)
+
+    def lower_block(self, slots: Index) -> FloatArray:
+        """Return the lower triangle of the kernel matrix of some slots, ascending, in float64."""
+        side = self.tiles.shape[2]
+        out = np.zeros((len(slots), len(slots)))
+        cuts = np.searchsorted(slots, np.arange(0, len(self.members) + side, side))
+        for row, (top, bottom) in enumerate(pairwise(cuts)):
+            for col, (left, right) in enumerate(pairwise(cuts[: row + 2])):
+                at = np.ix_(slots[top:bottom] - row * side, slots[left:right] - col * side)
+                out[top:bottom, left:right] = self.tiles[row * row + col][at]
+        return out
 
     def _parts(self, size: int) -> list[tuple[int, int]]:
         """The first ``size`` slots cut into parts, none of which lies in two tiles."""
