@@ -279,10 +279,6 @@ def test_same_answer_on_any_backend(moons, backend):
         several = DCSVC(**EARLY).fit(X, y)
     assert_array_equal(several.dual_coef_, alone.dual_coef_)
     assert_array_equal(several.support_, alone.support_)
-    # The weights of several nearest clusters come from float32 distances, whose last digit may differ.
-    assert_allclose(several.decision_function(X), alone.decision_function(X), rtol=0, atol=1e-7)
-    for model in (several, alone):
-        model.set_params(n_nearest=1).restore_model()
     assert_array_equal(several.decision_function(X), alone.decision_function(X))
 
 
@@ -308,7 +304,7 @@ def test_same_answer_on_a_dask_cluster(moons):
     with joblib.parallel_config(backend="dask"):
         several = DCSVC(**EARLY).fit(X, y)
     assert_array_equal(several.dual_coef_, alone.dual_coef_)
-    assert_allclose(several.decision_function(X), alone.decision_function(X), rtol=0, atol=1e-7)
+    assert_array_equal(several.decision_function(X), alone.decision_function(X))
 
 
 @pytest.mark.usefixtures("dask_cluster")
@@ -643,5 +639,6 @@ def test_easy_problems_are_not_divided_on_the_way_to_the_optimum(noise, monkeypa
     all_solved = DCSVC(**options, skip_levels=False).fit(X, y)
     assert [r.level for r in all_solved.levels_] == [2, 1, 0]
     # A fit that stops early solves the whole problem if that costs no more.
+    options["n_levels"] = 1
     assert DCSVC(**options, stop_level=1).fit(X, y).level_ == (0 if noise == 0.0 else 1)
     assert DCSVC(**options, stop_level=1, skip_levels=False).fit(X, y).level_ == 1

@@ -20,7 +20,7 @@ from widemargin.divide import levels as divide
 from widemargin.divide.levels import solve_levels
 from widemargin.divide.probe import (
     PROBED_POINTS,
-    is_easy,
+    adapt_plan,
     is_whole_cheaper,
     may_skip_levels,
     share_support,
@@ -445,7 +445,8 @@ def test_a_problem_is_easy_if_samples_have_few_support_vectors(noise, expected):
     X = rng.normal(size=(3000, 3))
     y = np.where(X[:, 0] + noise * rng.normal(size=3000) > 0, 1.0, -1.0)
     kernel = RBF(0.5)
-    assert is_easy(kernel, kernel.prepare(X), [make_dual(y)], PLAN, None) is expected
+    plan = adapt_plan(kernel, kernel.prepare(X), [make_dual(y)], PLAN, None)
+    assert (plan.n_levels == 0) is expected
 
 
 def test_the_share_of_support_vectors_is_a_mean_over_problems():

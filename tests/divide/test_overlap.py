@@ -106,6 +106,26 @@ def test_nearest_clusters_decide_by_weights(n_nearest, kernel):
     assert_array_equal(model._model.decide(X[600:], max_bytes=10**8, n_jobs=2), decisions)
 
 
+@pytest.mark.parametrize("kernel", ["rbf", "poly"])
+def test_weights_do_not_depend_on_the_rows_beside_a_row(kernel):
+    """Means of clusters whose distances from a row differ little, compared with kernel values."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((724, 14))
+    y = X[:, 0] * X[:, 1] > 0.0
+    X[:, 2:8] += 400.0
+    params = {"kernel": kernel, "gamma": "scale", "degree": 4, "coef0": 1.0, "C": 1e-3}
+    params |= {"n_clusters": 3, "n_levels": 1, "stop_level": 1, "fit_intercept": False}
+    model = DCSVC(**params, background=0).fit(X, y)
+    assert model.level_ == 1
+    order = rng.permutation(len(X))
+    decisions = model.decision_function(X)[order]
+    # Decisions themselves are sums of float32 kernel values.
+    slack = 2e-6 * np.abs(model.dual_coef_).sum() * model.kernel_.exact(X, X).max()
+    assert_allclose(model.decision_function(X[order]), decisions, rtol=0, atol=slack)
+    alone = [model.decision_function(X[row : row + 1])[0] for row in order[:50]]
+    assert_allclose(alone, decisions[:50], rtol=0, atol=slack)
+
+
 def test_weights():
     weights = weigh_clusters(
         np.array([[0.0, 5.0, 2.0], [1.0, 5.0, 2.0], [2.0, 5.0, 4.0]], np.float32)

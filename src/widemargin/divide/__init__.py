@@ -1,9 +1,9 @@
 """DC-SVM (Hsieh, Si, Dhillon 2014), read in this order.
 
 `partition` and `kernel_kmeans` divide the points, `levels` is Algorithm 1, `executors` solves clusters
-in parallel, `probe` decides whether levels pay, `cluster_models` and `committee` predict from a level,
-`dc_svc` is the classifier, and `clusterer` is kernel k-means on its own. `background` and `overlap`
-are beyond the paper.
+in parallel, `probe` and `trial` decide whether levels and clusters pay, `cluster_models` and
+`committee` predict from a level, `dc_svc` is the classifier, and `clusterer` is kernel k-means on its
+own. `background`, `overlap` and `trial` are beyond the paper.
 """
 
 from typing import TYPE_CHECKING, Any

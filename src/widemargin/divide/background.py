@@ -26,6 +26,9 @@ AUTO_ROWS, AUTO_SHARE = 5000, 0.25
 #: Points at which the decision values of all problems are computed at a time. The number is fixed so
 #: that rounding does not depend on the number of threads.
 CHUNK = 4096
+#: Tolerance to which a sample is solved whose size is chosen by measurement, unless ``tol`` is larger.
+#: Held-out rows do not tell a more precise solution from it, which takes up to twice as long.
+SAMPLE_TOL = 0.1
 
 
 @dataclass(frozen=True)
@@ -75,11 +78,7 @@ def decide_all(
     workers: Workers,
 ) -> list[FloatArray]:
     """Return the decision values of each binary problem at all of its points."""
-    coef = np.zeros((len(points), len(duals)))
-    for p, (dual, found) in enumerate(zip(duals, solutions, strict=True)):
-        coef[dual.index, p] = found.coef
-    support = np.flatnonzero(coef.any(axis=1))
-    coef, intercepts = coef[support], np.array([found.intercept for found in solutions])
+    support, coef, intercepts = _collect_coef(points, duals, solutions)
     decisions = [np.empty(len(dual.index)) for dual in duals]
     n_chunks = -(-len(points) // CHUNK)
     places = [split_by_group((dual.index // CHUNK).astype(np.int32), n_chunks) for dual in duals]
@@ -95,3 +94,42 @@ def decide_all(
 
     workers.run(n_chunks, decide, grain=1)
     return decisions
+
+
+def decide_rows(
+    kernel: Kernel,
+    points: Points,
+    duals: list[DualProblem],
+    solutions: list[Solution],
+    rows: Index,
+    workers: Workers,
+) -> FloatArray:
+    """Return the decision values of all binary problems at some points, (n_rows, n_problems)."""
+    support, coef, intercepts = _collect_coef(points, duals, solutions)
+    values = np.tile(intercepts, (len(rows), 1))
+
+    def decide(first: int, last: int) -> None:
+        for start in range(first * CHUNK, min(last * CHUNK, len(rows)), CHUNK):
+            part = slice(start, start + CHUNK)
+            mine = np.ascontiguousarray(values[part])
+            kernel.accumulate(points, rows[part], points, support, coef, mine, Workers(1, None))
+            values[part] = mine
+
+    if len(support):
+        workers.run(-(-len(rows) // CHUNK), decide, grain=1)
+    return values
+
+
+def _collect_coef(
+    points: Points, duals: list[DualProblem], solutions: list[Solution]
+) -> tuple[Index, FloatArray, FloatArray]:
+    """Return the support vectors of all problems, their coefficients, and the intercepts."""
+    is_support = np.zeros(len(points), bool)
+    for dual, found in zip(duals, solutions, strict=True):
+        is_support[dual.index[found.coef != 0]] = True
+    support = np.flatnonzero(is_support)
+    coef = np.zeros((len(support), len(duals)))
+    for p, (dual, found) in enumerate(zip(duals, solutions, strict=True)):
+        at = np.flatnonzero(found.coef)
+        coef[np.searchsorted(support, dual.index[at]), p] = found.coef[at]
+    return support, coef, np.array([found.intercept for found in solutions])

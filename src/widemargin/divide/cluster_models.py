@@ -199,7 +199,18 @@ class EarlyModel(_ClusterModel):
 
     @cached_property
     def _samples(self) -> Points:
-        return self.kernel.narrow(self.kernel.prepare(self.parts.samples, like=self._points))
+        return self._suit(self.kernel.prepare(self.parts.samples, like=self._points))
+
+    def _suit(self, points: Points, like: Points | None = None) -> Points:
+        """Return points as precise as routing needs them.
+
+        Which cluster is nearest, float32 tells well enough. The weights of several follow small
+        differences of distances, in which the rounding of float32 would show. It depends on the
+        points beside a point.
+        """
+        if self.n_nearest == 1:
+            return self.kernel.narrow(points, like)
+        return self.kernel.widen(points)
 
     def find_clusters(self, queries: Points, workers: Workers) -> NDArray[np.int32]:
         """Return the cluster of every query: the one with the nearest centre, pi(x) in Eq. 11."""
@@ -224,7 +235,7 @@ class EarlyModel(_ClusterModel):
         """Return the partition, and queries and sampled points as precise as routing needs them."""
         samples = queries if self.is_given else self._samples
         assert self.parts.partition is not None
-        return self.parts.partition, self.kernel.narrow(queries, like=samples), samples
+        return self.parts.partition, self._suit(queries, like=samples), samples
 
     def _decide_block(self, queries: Points, out: NDArray[np.float64], workers: Workers) -> None:
         if self.n_nearest == 1:

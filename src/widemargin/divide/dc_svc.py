@@ -11,11 +11,12 @@ from widemargin.budget import Budget
 from widemargin.callbacks import LevelProgress
 from widemargin.divide.level_parts import add_committee, describe_level
 from widemargin.divide.levels_mixin import LevelsMixin
-from widemargin.divide.records import Level
+from widemargin.divide.records import Level, LevelRecord
 from widemargin.exact.classifier_base import (
     ExactKernelClassifier,
     collect_support,
 )
+from widemargin.exact.solution import Solution
 from widemargin.kernels import Kernel
 from widemargin.parameters import Choices
 from widemargin.problem import Problem, Subproblem
@@ -73,8 +74,14 @@ class DCSVC(LevelsMixin, ExactKernelClassifier):
     background : int or "auto", default="auto"
         Number of rows of a random sample that a fit which stops early solves first. The models of the
         clusters then change this global model, which knows more than a cluster about points far from
-        its centre, and early prediction adds the two. "auto" stands for a quarter of the rows, at most
-        5,000. 0 is early prediction as in the paper.
+        its centre, and early prediction adds the two. 0 is early prediction as in the paper. With
+        "auto", fits of 10,000 rows or more train some clusters without a fifth of their rows, and
+        compare the hinge loss at these rows: of the clusters alone, of a sample of ``100 sqrt(n)``
+        rows, and of both. What has the smallest loss predicts. If the sample alone does,
+        ``levels_[-1].n_clusters`` is 1; if it would cost nearly as much as the whole problem, that is
+        solved (``level_`` is 0). The sample is solved to a tolerance of 0.1, unless ``tol`` is
+        larger. Fits of fewer rows, and those with ``skip_levels=False`` or ``keep_levels=True``, have
+        a background of a quarter of the rows, at most 5,000.
     overlap : float, default=0.2
         Points of other clusters on which each cluster of a fit that stops early also trains, as a
         share of its own points. These are the points that are nearest to it. 0 for none, as in the
@@ -249,6 +256,18 @@ duality_gap_, n_iter_, stop_reason_, kernel_, n_features_in_, feature_names_in_
         points, duals, cache_bytes = self._prepare(problem, kernel, subproblems)
         budget = Budget(self.tol, self.max_iter, deadline, cache_bytes)
         return self._solve_levels(kernel, problem.X, points, duals, budget)
+
+    def _replace_solutions(
+        self, levels: list[Level], solutions: list[Solution], n_support: int
+    ) -> list[Level]:
+        """Return the levels and one more, of the whole problem, that is not finished."""
+        last = levels[-1]
+        solutions = super()._replace_solutions(last.solutions, solutions, n_support)
+        clusters = np.zeros_like(last.clusters)
+        objective = sum(found.objective for found in solutions)
+        record = LevelRecord(0, 1, len(clusters), n_support, objective, 0.0, 0.0, is_complete=False)
+        intercepts = np.array([[found.intercept for found in solutions]])
+        return [*levels, Level(record, None, clusters, solutions, intercepts)]
 
     def _keep(
         self,

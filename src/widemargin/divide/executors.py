@@ -137,7 +137,7 @@ def _run_in_threads(
     for _ in range(n_threads):
         spare.put(Buffers())
     running: deque[Future[list[Solution]]] = deque()
-    with single_blas, ThreadPoolExecutor(n_threads, thread_name_prefix="widemargin") as pool:
+    with single_blas(), ThreadPoolExecutor(n_threads, thread_name_prefix="widemargin") as pool:
         try:
             for make_job in jobs:
                 running.append(pool.submit(solve, make_job))

@@ -38,6 +38,9 @@ MAX_SHARE, MAX_DEPTH = 3.0, 4
 #: A cluster of at most this many points is never divided again.
 MIN_DIVIDED = 500
 
+#: The nearest clusters of every point, and how far they are.
+Ranks = tuple[NDArray[np.int32], NDArray[np.float32]]
+
 
 @dataclass(frozen=True)
 class Sampling:
@@ -92,17 +95,34 @@ def divide_points(
     clusters : ndarray of shape (n_points,)
         Cluster of every point.
     """
-    divider = _Divider(
-        kernel=kernel,
-        points=points,
-        narrowed=kernel.narrow(points),
-        mean_size=len(points) / n_clusters,
-        samples_per_cluster=sampling.size / n_clusters,
-        max_sample=max(1, isqrt(sampling.max_bytes // 8)),
-        sampling=sampling,
-        workers=workers,
-    )
+    divider = _Divider.make(kernel, points, n_clusters, sampling, workers)
     return divider.divide(np.arange(len(points)), n_clusters, sampling.candidates, 0)
+
+
+def divide_ranked(
+    kernel: Kernel,
+    points: Points,
+    n_clusters: int,
+    sampling: Sampling,
+    workers: Workers,
+    n_ranks: int,
+) -> tuple[Partition, NDArray[np.int32], Ranks]:
+    """Divide all points as `divide_points` does, and find the nearest clusters of every point.
+
+    ``n_ranks`` is the number of nearest clusters. The last value returned is what `Partition.rank`
+    returns; it costs no further kernel values unless a cluster was divided again.
+    """
+    divider = _Divider.make(kernel, points, n_clusters, sampling, workers)
+    flat = divider.divide_sample(n_clusters, sampling.candidates)
+    narrowed, everyone = divider.narrowed, np.arange(len(points))
+    parts, nearest, distances = flat.assign_ranked(
+        kernel, narrowed, everyone, narrowed, n_ranks, workers
+    )
+    partition, clusters = divider.divide_again(flat, everyone, parts, sampling.candidates, 0)
+    if not partition.children:
+        return partition, clusters, (nearest, distances)
+    ranks = partition.rank(kernel, narrowed, everyone, narrowed, n_ranks, workers)
+    return partition, clusters, ranks
 
 
 @dataclass(frozen=True)
@@ -121,13 +141,34 @@ class _Divider:
     sampling: Sampling
     workers: Workers
 
+    @classmethod
+    def make(
+        cls, kernel: Kernel, points: Points, n_clusters: int, sampling: Sampling, workers: Workers
+    ) -> "_Divider":
+        return cls(
+            kernel=kernel,
+            points=points,
+            narrowed=kernel.narrow(points),
+            mean_size=len(points) / n_clusters,
+            samples_per_cluster=sampling.size / n_clusters,
+            max_sample=max(1, isqrt(sampling.max_bytes // 8)),
+            sampling=sampling,
+            workers=workers,
+        )
+
     def divide(
         self, rows: Index, n_clusters: int, candidates: Index, depth: int
     ) -> tuple[Partition, NDArray[np.int32]]:
         """Divide the points ``rows`` into clusters, and too large clusters again."""
-        flat = self._divide_sample(n_clusters, candidates)
+        flat = self.divide_sample(n_clusters, candidates)
         # Algorithm 1, line 9: every point joins the cluster with the nearest centre.
         parts = flat.assign(self.kernel, self.narrowed, rows, self.narrowed, self.workers)
+        return self.divide_again(flat, rows, parts, candidates, depth)
+
+    def divide_again(
+        self, flat: Partition, rows: Index, parts: NDArray[np.int32], candidates: Index, depth: int
+    ) -> tuple[Partition, NDArray[np.int32]]:
+        """Divide parts that are too large; ``parts`` has the part of each of the points ``rows``."""
         if self.sampling.is_plain:
             return flat, parts
         members = split_by_group(parts, flat.n_parts)
@@ -152,25 +193,32 @@ class _Divider:
             first += n_inside
         return replace(flat, children=children), clusters
 
-    def _divide_sample(self, n_clusters: int, candidates: Index) -> Partition:
+    def divide_sample(self, n_clusters: int, candidates: Index) -> Partition:
         """Cluster sampled points (DC-SVM Algorithm 1, lines 4, 6 and 8)."""
         sample = candidates
         wanted = max(round(self.samples_per_cluster * n_clusters), n_clusters)
         sample_size = min(wanted, self.max_sample)
         if len(candidates) > sample_size:
             sample = np.sort(self.sampling.rng.choice(candidates, sample_size, replace=False))
-        K = np.empty((len(sample), len(sample)), np.float32)
-        # One thread computes the matrix, so that rounding does not depend on the number of threads.
-        self.kernel.block(self.points, sample, self.points, sample, K, Workers(1, None))
-        rng, n_starts = self.sampling.rng, self.sampling.n_starts
-        if self.sampling.is_plain:
-            groups = kernel_kmeans(K, n_clusters, rng, n_starts=n_starts)
-            part_of = np.arange(groups.max() + 1, dtype=np.int32)
-            return _make_partition(K, sample, groups, False, part_of)
-        on_sphere = is_on_sphere(K)
-        n_groups = max(n_clusters, min(len(sample) // GROUP_POINTS, MAX_GROUPS))
-        groups = kernel_kmeans(K, n_groups, rng, on_sphere, n_starts)
-        return _make_partition(K, sample, groups, on_sphere, merge_groups(K, groups, n_clusters))
+        return cluster_sample(self.kernel, self.points, sample, n_clusters, self.sampling)
+
+
+def cluster_sample(
+    kernel: Kernel, points: Points, sample: Index, n_clusters: int, sampling: Sampling
+) -> Partition:
+    """Return the partition whose centres are means of the points ``sample`` (Algorithm 1, line 8)."""
+    K = np.empty((len(sample), len(sample)), np.float32)
+    # One thread computes the matrix, so that rounding does not depend on the number of threads.
+    kernel.block(points, sample, points, sample, K, Workers(1, None))
+    rng, n_starts = sampling.rng, sampling.n_starts
+    if sampling.is_plain:
+        groups = kernel_kmeans(K, n_clusters, rng, n_starts=n_starts)
+        part_of = np.arange(groups.max() + 1, dtype=np.int32)
+        return _make_partition(K, sample, groups, False, part_of)
+    on_sphere = is_on_sphere(K)
+    n_groups = max(n_clusters, min(len(sample) // GROUP_POINTS, MAX_GROUPS))
+    groups = kernel_kmeans(K, n_groups, rng, on_sphere, n_starts)
+    return _make_partition(K, sample, groups, on_sphere, merge_groups(K, groups, n_clusters))
 
 
 def is_on_sphere(K: NDArray[np.float32]) -> bool:

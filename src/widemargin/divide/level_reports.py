@@ -55,9 +55,12 @@ class LevelReporter:
 
     def finish_round(self, _: int, progress: Progress) -> None:
         """Report a round of the solver on the whole problem."""
-        if self.n_problems == 1:
-            self.n_support = progress.n_support
-        self.violation = progress.violation
+        n_support = progress.n_support if self.n_problems == 1 else self.n_support
+        self.report_round(n_support, progress.violation)
+
+    def report_round(self, n_support: int, violation: float) -> None:
+        """Report the support vectors and the violation of the whole problem after a round."""
+        self.n_support, self.violation = n_support, violation
         self._report()
 
     def _report(self) -> None:

@@ -46,9 +46,15 @@ from numpy.typing import NDArray
 
 from widemargin.budget import Budget, StopReason, worst_reason
 from widemargin.deadline import is_late
-from widemargin.divide.background import Background, change_background, decide_all
+from widemargin.divide.background import (
+    SAMPLE_TOL,
+    Background,
+    change_background,
+    decide_all,
+    decide_rows,
+)
 from widemargin.divide.executors import Job, count_local_threads, run_jobs, solve_job
-from widemargin.divide.kernel_kmeans import Sampling, divide_points
+from widemargin.divide.kernel_kmeans import Sampling, divide_points, divide_ranked
 from widemargin.divide.level_reports import LevelReporter, Listener
 from widemargin.divide.overlap import (
     N_RANKS,
@@ -60,6 +66,7 @@ from widemargin.divide.overlap import (
 )
 from widemargin.divide.partition import Partition, split_by_group
 from widemargin.divide.records import Level, LevelRecord, Plan, find_support
+from widemargin.divide.trial import Choice, choose_models, draw_trial
 from widemargin.exact.dual_problem import DualProblem, FloatArray
 from widemargin.exact.several_problems import solve_problems
 from widemargin.exact.solution import Solution
@@ -104,12 +111,27 @@ def solve_levels(
     """
     fit = _Fit(kernel, points, plan, budget, Buffers())
     began, rng = perf_counter(), np.random.default_rng(plan.seed)
-    background = fit.solve_background(duals) if plan.background else None
+    candidates = np.arange(len(points))  # Line 4: the first level samples from all points.
+    tried, background = None, None
+    if plan.is_measured:
+        tried = fit.divide(plan.stop_level, candidates, rng)
+        choice = fit.choose_models(duals, tried)
+        if not choice.uses_clusters:
+            level = fit.solve_without_clusters(duals, choice, began, callback)
+            assert level is not None
+            yield level
+            return
+        if choice.background is not None:
+            background = fit.add_decisions(duals, choice.background)
+        if plan.n_levels > plan.stop_level:
+            tried = None
+    elif plan.background:
+        background = fit.add_decisions(duals, fit.solve_sample(duals))
     if background is not None:
         duals = change_background(duals, background)
-    candidates = np.arange(len(points))  # Line 4: the first level samples from all points.
     for number in range(plan.n_levels, max(plan.stop_level, 1) - 1, -1):  # Line 1.
-        division = fit.divide(number, candidates, rng)  # Lines 2, 8 and 9.
+        # Lines 2, 8 and 9. What was divided for the trial is used again.
+        division, tried = tried or fit.divide(number, candidates, rng), None
         report = LevelReporter(number, division.sizes, began, callback)
         level = fit.solve_clusters(duals, division, report)  # Lines 10 to 12.
         if level is None:
@@ -168,42 +190,76 @@ class _Fit:
         sampling = Sampling(
             candidates, self.plan.sample_size, self.budget.cache_bytes, rng, self.plan.is_plain
         )
+        overlap = self.plan.overlap if number == self.plan.stop_level else 0.0
         with open_workers(count_local_threads(self.plan.n_jobs)) as workers:
-            partition, clusters = divide_points(
-                self.kernel, self.points, n_clusters, sampling, workers
-            )
-            copies = None
-            if self.plan.overlap and number == self.plan.stop_level:
-                narrowed = self.kernel.narrow(self.points)
-                everyone = np.arange(len(self.points))
-                nearest, distances = partition.rank(
-                    self.kernel, narrowed, everyone, narrowed, N_RANKS, workers
-                )
-                copies = choose_copies(
-                    clusters, nearest, distances, self.plan.overlap, partition.n_clusters
-                )
+            of_all = self.kernel, self.points, n_clusters, sampling, workers
+            if not overlap:
+                partition, clusters = divide_points(*of_all)
+                copies = None
+            else:
+                partition, clusters, ranks = divide_ranked(*of_all, N_RANKS)
+                copies = choose_copies(clusters, *ranks, overlap, partition.n_clusters)
         return _Division(partition, clusters, perf_counter() - start, copies)
 
-    def solve_background(self, duals: list[DualProblem]) -> Background:
-        """Solve a random sample, and compute its decision values at all points."""
+    def choose_models(self, duals: list[DualProblem], division: _Division) -> Choice:
+        """Choose on held-out rows among clusters, the solution of a sample, and both."""
+        # Clusters change the sample's solution, so that it need not be precise.
+        rough = replace(self, budget=replace(self.budget, tol=max(self.budget.tol, SAMPLE_TOL)))
+        seed, n_clusters = self.plan.seed, division.partition.n_clusters
+        trial = draw_trial(division.clusters, n_clusters, duals, seed)
+        is_free = np.ones(len(self.points), bool)
+        is_free[trial.tested] = False
+        order = np.random.default_rng(seed).permutation(np.flatnonzero(is_free))
+        return choose_models(trial, duals, order, rough.solve_rows, rough.decide_rows)
+
+    def solve_sample(self, duals: list[DualProblem]) -> list[Solution]:
+        """Solve a random sample of the size that the plan says."""
         rng = np.random.default_rng(self.plan.seed)
-        n_points, n_threads = len(self.points), count_local_threads(self.plan.n_jobs)
-        rows = np.sort(rng.permutation(n_points)[: self.plan.background])
-        is_drawn = np.zeros(n_points, bool)
-        is_drawn[rows] = True
-        places = [np.flatnonzero(is_drawn[dual.index]) for dual in duals]
+        rows = rng.permutation(len(self.points))[: self.plan.background]
+        return self.solve_rows(duals, np.sort(rows))
+
+    def solve_rows(self, duals: list[DualProblem], rows: Index) -> list[Solution]:
+        """Solve the problems on some rows; the solutions have a zero for each other row."""
+        is_chosen = np.zeros(len(self.points), bool)
+        is_chosen[rows] = True
+        places = [np.flatnonzero(is_chosen[dual.index]) for dual in duals]
         # A start is that of the clusters, which change the background.
         cold = [replace(dual, start=None) for dual in duals]
-        job = self._make_job(cold, rows, places)
+        job, n_threads = self._make_job(cold, rows, places), count_local_threads(self.plan.n_jobs)
         solved = solve_job(job, self.budget.cache_bytes, n_threads, self.buffers)
         solutions = []
         for dual, at, found in zip(duals, places, solved, strict=True):
             coef = np.zeros(len(dual))
             coef[at] = found.coef
             solutions.append(replace(found, coef=coef))
-        with open_workers(n_threads) as workers:
+        return solutions
+
+    def decide_rows(
+        self, duals: list[DualProblem], solutions: list[Solution], rows: Index
+    ) -> FloatArray:
+        """Return decision values at some rows, of shape (n_rows, n_problems)."""
+        with open_workers(count_local_threads(self.plan.n_jobs)) as workers:
+            return decide_rows(self.kernel, self.points, duals, solutions, rows, workers)
+
+    def add_decisions(self, duals: list[DualProblem], solutions: list[Solution]) -> Background:
+        """Compute the decision values of a sample's solution at all points."""
+        with open_workers(count_local_threads(self.plan.n_jobs)) as workers:
             decisions = decide_all(self.kernel, self.points, duals, solutions, workers)
         return Background(solutions, decisions)
+
+    def solve_without_clusters(
+        self, duals: list[DualProblem], choice: Choice, began: float, callback: Listener | None
+    ) -> Level | None:
+        """Make the level of a fit whose clusters would not pay: a sample, or the whole problem."""
+        n_points, solutions = len(self.points), choice.background
+        if solutions is None:
+            return self.solve_whole(duals, LevelReporter(0, np.array([n_points]), began, callback))
+        report = LevelReporter(self.plan.stop_level, np.array([choice.n_rows]), began, callback)
+        n_support = len(find_support(duals, [found.coef for found in solutions], n_points))
+        report.finish_cluster(0, solutions, n_support)
+        record = _summarise(report, solutions, n_support, 0.0, perf_counter() - began)
+        intercepts = np.array([[found.intercept for found in solutions]])
+        return Level(record, None, np.zeros(n_points, np.int32), solutions, intercepts)
 
     def solve_clusters(
         self, duals: list[DualProblem], division: _Division, report: LevelReporter

@@ -10,11 +10,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin.arguments import check_integer, check_number, draw_seed
 from widemargin.budget import Budget, StopReason, worst_reason
+from widemargin.callback_support import report_rounds
 from widemargin.callbacks import LevelProgress
 from widemargin.divide.background import count_rows
 from widemargin.divide.cluster_models import ClusterParts, make_model
 from widemargin.divide.levels import solve_levels
-from widemargin.divide.probe import is_easy, may_skip_levels
+from widemargin.divide.probe import adapt_plan, may_skip_levels
 from widemargin.divide.records import MIN_POINTS, Level, LevelRecord, Plan, count_levels
 from widemargin.exact.dual_problem import DualProblem
 from widemargin.exact.solve import polish
@@ -106,14 +107,11 @@ class LevelsMixin:
     ) -> list[Level]:
         """Solve the levels; the solutions of the last one count the iterations of all levels."""
         plan = self._plan(len(points), is_warm=any(dual.start is not None for dual in duals))
-        if (
-            self.skip_levels
-            and not self.keep_levels
-            and may_skip_levels(plan, len(points))
-            and is_easy(kernel, points, duals, plan, budget.deadline)
-        ):
-            plan = replace(plan, n_levels=0, stop_level=0, background=0)
-        with show_levels(self.verbose) as show:
+        if self.skip_levels and not self.keep_levels and may_skip_levels(plan, len(points)):
+            is_auto = getattr(self, "background", 0) == "auto"
+            plan = replace(plan, is_measured=is_auto and plan.background > 0)
+            plan = adapt_plan(kernel, points, duals, plan, budget.deadline)
+        with show_levels(self.verbose, report_rounds(self)) as show:
             listener = self._level_listener(show)
             levels = list(
                 solve_levels(kernel, points, duals, plan, budget=budget, callback=listener)
@@ -125,7 +123,7 @@ class LevelsMixin:
         n_earlier = np.zeros(len(duals), int)
         for each in earlier:
             n_earlier += [found.n_iter for found in each]
-        if last.partition is None:
+        if last.record.level == 0:
             solutions = [
                 polish(kernel, X, points, dual, found, budget)
                 for dual, found in zip(duals, solutions, strict=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,33 +104,37 @@ class Partition:
         that are divided again are compared by the groups inside. The distances are squared and less
         ``k(x, x)``, or the negative cosine on the sphere.
         """
-        flat, clusters = self._list_groups()
-        n_ranks = min(n_nearest, self.n_clusters)
-        nearest = np.empty((n_ranks, len(rows)), np.int32)
-        distances = np.empty((n_ranks, len(rows)), np.float32)
+        flat, clusters = self.list_groups()
+        ranker = _Ranker.make(flat, clusters, min(n_nearest, self.n_clusters), len(rows))
+        flat._visit(kernel, a, rows, b, ranker.visit, workers)
+        return ranker.nearest, ranker.distances
 
-        def rank_chunk(block: NDArray[np.float32], at: Index) -> NDArray[np.float32]:
-            far, near = (
-                np.zeros((n_ranks, len(at)), np.float32),
-                np.zeros((n_ranks, len(at)), np.int32),
-            )
-            rank_clusters(
-                block, flat.bounds, flat.squared_norms, flat.on_sphere, clusters, far, near
-            )
-            nearest[:, at], distances[:, at] = near, far
-            return far[0]
+    def assign_ranked(
+        self, kernel: Kernel, a: Points, rows: Index, b: Points, n_nearest: int, workers: Workers
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float32]]:
+        """Return what `assign` and `rank` return, from kernel values that are computed once.
 
-        flat._visit(kernel, a, rows, b, rank_chunk, workers)
-        return nearest, distances
+        No part may be divided again.
+        """
+        assert not self.children
+        ranker = _Ranker.make(self, self.part_of, min(n_nearest, self.n_clusters), len(rows))
+        groups = np.empty(len(rows), np.int32)
 
-    def _list_groups(self, first: int = 0) -> tuple["Partition", NDArray[np.int32]]:
+        def assign_and_rank(block: NDArray[np.float32], at: Index) -> NDArray[np.float32]:
+            ranker.visit(block, at)
+            return self._assign_chunk(block, at, groups)
+
+        self._visit(kernel, a, rows, b, assign_and_rank, workers)
+        return self.part_of[groups], ranker.nearest, ranker.distances
+
+    def list_groups(self, first: int = 0) -> tuple["Partition", NDArray[np.int32]]:
         """Return all groups that are not divided again as one partition, and their clusters."""
         pieces, cluster_of_part = [], np.empty(self.n_parts, np.int32)
         for p in range(self.n_parts):
             child = self.children.get(p)
             cluster_of_part[p] = first
             if child is not None:
-                pieces.append(child._list_groups(first))
+                pieces.append(child.list_groups(first))
             first += 1 if child is None else child.n_clusters
         whole = [g for g, p in enumerate(self.part_of) if p not in self.children]
         mine = [self.sample[self.bounds[g] : self.bounds[g + 1]] for g in whole]
@@ -151,16 +156,18 @@ class Partition:
         self, kernel: Kernel, a: Points, rows: Index, b: Points, workers: Workers
     ) -> NDArray[np.int32]:
         groups = np.empty(len(rows), np.int32)
-
-        def assign_chunk(block: NDArray[np.float32], at: Index) -> NDArray[np.float32]:
-            # Zeros, because kernel values that are not numbers decide nothing.
-            distances, found = np.empty(len(at), np.float32), np.zeros(len(at), np.int32)
-            assign_groups(block, self.bounds, self.squared_norms, self.on_sphere, distances, found)
-            groups[at] = found
-            return distances
-
-        self._visit(kernel, a, rows, b, assign_chunk, workers)
+        self._visit(kernel, a, rows, b, partial(self._assign_chunk, groups=groups), workers)
         return groups
+
+    def _assign_chunk(
+        self, block: NDArray[np.float32], at: Index, groups: NDArray[np.int32]
+    ) -> NDArray[np.float32]:
+        """Write the nearest groups of some points to ``groups``, and return the distances to them."""
+        # Zeros, because kernel values that are not numbers decide nothing.
+        distances, found = np.empty(len(at), np.float32), np.zeros(len(at), np.int32)
+        assign_groups(block, self.bounds, self.squared_norms, self.on_sphere, distances, found)
+        groups[at] = found
+        return distances
 
     def _visit(
         self, kernel: Kernel, a: Points, rows: Index, b: Points, visit: Visitor, workers: Workers
@@ -192,6 +199,32 @@ class Partition:
                     distances = visit(block, at)
 
         workers.run(-(-len(rows) // CHUNK), visit_chunks, grain=1)
+
+
+@dataclass(frozen=True)
+class _Ranker:
+    """Visitor that ranks the clusters of every point; arrays have a row for each rank."""
+
+    partition: Partition
+    clusters: NDArray[np.int32]
+    nearest: NDArray[np.int32]
+    distances: NDArray[np.float32]
+
+    @classmethod
+    def make(
+        cls, partition: Partition, clusters: NDArray[np.int32], n_ranks: int, n_points: int
+    ) -> "_Ranker":
+        shape = (n_ranks, n_points)
+        return cls(partition, clusters, np.empty(shape, np.int32), np.empty(shape, np.float32))
+
+    def visit(self, block: NDArray[np.float32], at: Index) -> NDArray[np.float32]:
+        mine, shape = self.partition, (len(self.nearest), len(at))
+        far, near = np.zeros(shape, np.float32), np.zeros(shape, np.int32)
+        rank_clusters(
+            block, mine.bounds, mine.squared_norms, mine.on_sphere, self.clusters, far, near
+        )
+        self.nearest[:, at], self.distances[:, at] = near, far
+        return far[0]
 
 
 def _fill_columns(

@@ -14,15 +14,25 @@ mnist      0.2                                        0.3
 
 A fit that stops early is compared by an estimate of both costs (`is_whole_cheaper`): data with few
 support vectors are solved as a whole in the time that it takes to find the clusters, and so are many
-classes, whose binary problems are small already.
+classes, whose binary problems are small already. If the levels pay, `limit_background` decides whether
+there is time to try clusters and a background on held-out rows (`widemargin.divide.trial`).
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from widemargin.budget import Budget
 from widemargin.deadline import share_time
+from widemargin.divide.costs import (
+    estimate_exact,
+    estimate_levels,
+    estimate_sample,
+    estimate_trial,
+    estimate_whole,
+    grow_support,
+)
 from widemargin.divide.executors import count_local_threads
 from widemargin.divide.records import Plan
 from widemargin.exact.dual_problem import DualProblem, FloatArray
@@ -36,13 +46,13 @@ PROBED_POINTS = 10_000
 PROBE_ROWS, PROBED_PROBLEMS, PROBE_TOL = 1000, 3, 0.1
 #: A problem is easy if the mean share of support vectors in the samples is smaller than this.
 HARD_SHARE = 0.5
+#: Levels of a fit that stops early are solved only if they are estimated to cost less than this share
+#: of the whole problem, because the estimate is rough.
+LEVELS_SHARE = 0.75
+#: A trial, or else a background without one, may cost this share of the whole problem.
+MOST_TRIAL = 0.15
 #: The samples may take one part in this many of the time left.
 PROBE_SHARE = 10
-#: The number of support vectors grows with this power of the number of points (ijcnn1, mnist).
-SUPPORT_GROWTH = 0.6
-#: Costs in kernel values: of one in an exact fit, of one small problem, which is mostly overhead, and
-#: of multiplying one kernel value of the background with a coefficient of one binary problem.
-EXACT_COST, PROBLEM_COST, COEF_COST = 3.0, 1e5, 0.1
 
 
 def may_skip_levels(plan: Plan, n_points: int) -> bool:
@@ -50,13 +60,13 @@ def may_skip_levels(plan: Plan, n_points: int) -> bool:
     return plan.n_levels > 0 and n_points >= PROBED_POINTS
 
 
-def is_easy(
+def adapt_plan(
     kernel: Kernel, points: Points, duals: list[DualProblem], plan: Plan, deadline: float | None
-) -> bool:
-    """Solve samples of the largest binary problems and tell whether the levels do not pay.
+) -> Plan:
+    """Solve samples of the largest binary problems, and leave out of a plan what does not pay.
 
-    They do not on the way to the optimum if support vectors are few, and not in a fit that stops early
-    if the whole problem is solved as soon.
+    These are all levels if samples have few support vectors or the whole problem costs no more, and
+    the trial and the background of a fit that stops early if they would take too much of its time.
 
     Parameters
     ----------
@@ -69,6 +79,21 @@ def is_easy(
     deadline : float or None
         End of the fit, by `widemargin.deadline`.
     """
+    share = measure_share(kernel, points, duals, plan, deadline)
+    sizes, n_points = [len(dual) for dual in duals], len(points)
+    if plan.stop_level == 0:
+        skips = share < HARD_SHARE
+    else:
+        skips = is_whole_cheaper(share, sizes, n_points, plan)
+    if skips:
+        return replace(plan, n_levels=0, stop_level=0, background=0, is_measured=False)
+    return limit_background(share, sizes, n_points, plan) if plan.is_measured else plan
+
+
+def measure_share(
+    kernel: Kernel, points: Points, duals: list[DualProblem], plan: Plan, deadline: float | None
+) -> float:
+    """Solve samples of the largest binary problems, and return the share of support vectors."""
     rng = np.random.default_rng(plan.seed)
     largest = sorted(duals, key=lambda dual: -len(dual))[:PROBED_PROBLEMS]
     samples = [
@@ -77,10 +102,7 @@ def is_easy(
     budget = Budget(tol=PROBE_TOL, deadline=share_time(deadline, PROBE_SHARE))
     with open_workers(count_local_threads(plan.n_jobs)) as workers:
         solutions = solve_problems(kernel, points, samples, workers, budget=budget, seed=plan.seed)
-    share = share_support([found.coef for found in solutions])
-    if plan.stop_level == 0:
-        return share < HARD_SHARE
-    return is_whole_cheaper(share, [len(dual) for dual in duals], len(points), plan)
+    return share_support([found.coef for found in solutions])
 
 
 def is_whole_cheaper(share: float, sizes: list[int], n_points: int, plan: Plan) -> bool:
@@ -96,23 +118,35 @@ def is_whole_cheaper(share: float, sizes: list[int], n_points: int, plan: Plan) 
         Number of all points.
     plan : Plan
         Levels and clusters.
-
-    Returns
-    -------
-    cheaper : bool
-        An exact fit computes the kernel between all points and the support vectors. Levels compute it
-        between all points and the sampled ones, twice if clusters overlap, and the support vectors of
-        the background; and they have every binary problem in every cluster.
     """
-    ratio = np.array(sizes) / PROBE_ROWS
-    n_support = share * PROBE_ROWS * np.where(ratio < 1.0, ratio, ratio**SUPPORT_GROWTH)
-    exact = EXACT_COST * float(np.dot(n_support, sizes))
-    levels = range(plan.stop_level, plan.n_levels + 1)
-    n_clusters = sum(min(plan.n_clusters ** min(level, 64), n_points) for level in levels)
-    routed = plan.sample_size * (2 if plan.overlap else 1) * len(levels)
-    background = share * plan.background * (1.0 + COEF_COST * len(sizes))
-    early = n_points * (routed + background) + PROBLEM_COST * len(sizes) * n_clusters
-    return bool(exact <= early)
+    n_support = _estimate_support(share, sizes)
+    if n_support.sum() <= plan.sample_size:
+        # The model of the whole problem predicts faster than the cluster of a query is found.
+        return True
+    rows = np.array(sizes, np.float64)
+    levels = estimate_levels(estimate_exact(n_support, rows), len(sizes), n_points, plan, share)
+    return LEVELS_SHARE * estimate_whole(n_support, rows) <= levels
+
+
+def limit_background(share: float, sizes: list[int], n_points: int, plan: Plan) -> Plan:
+    """Return the plan without a trial, and without a background, if these would cost too much.
+
+    The arguments are as those of `is_whole_cheaper`.
+    """
+    exact = estimate_exact(_estimate_support(share, sizes), np.array(sizes, np.float64))
+    if estimate_trial(exact, len(sizes), n_points, plan) <= MOST_TRIAL * exact:
+        return plan
+    rows = [size * plan.background / n_points for size in sizes]
+    n_support = _estimate_support(share, rows)
+    cost = estimate_sample(n_support, np.array(rows), plan.background, n_points)
+    kept = plan.background if cost <= MOST_TRIAL * exact else 0
+    return replace(plan, is_measured=False, background=kept)
+
+
+def _estimate_support(share: float, sizes: Sequence[float]) -> FloatArray:
+    """Return the number of support vectors of each problem from their share in samples."""
+    ratios = np.array(sizes, np.float64) / PROBE_ROWS
+    return grow_support(np.full(len(ratios), share * PROBE_ROWS), ratios)
 
 
 def share_support(coefs: list[FloatArray]) -> float:

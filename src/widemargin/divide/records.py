@@ -45,6 +45,8 @@ class Plan:
     overlap : float
         Points of other clusters on which each cluster of the last level also trains, as a share of
         its own.
+    is_measured : bool
+        Whether held-out rows decide about clusters and background; see `widemargin.divide.trial`.
     """
 
     n_clusters: int
@@ -58,6 +60,7 @@ class Plan:
     is_plain: bool = False
     background: int = 0
     overlap: float = 0.0
+    is_measured: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,375 @@
+"""The exact kernel SVM with C and gamma chosen by cross-validation."""
+
+from collections.abc import Callable
+from math import log
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from widemargin.arguments import check_choice, check_flag
+from widemargin.divide.dc_svc import DCSVC
+from widemargin.divide.search_regions import draw_regions, fit_region_rows
+from widemargin.exact.calibration import METHODS, calibrate
+from widemargin.exact.kernel_svc import KernelSVC
+from widemargin.exact.search import STORED_SHARE, Found, SearchData
+from widemargin.exact.search_base import KernelSearch, begin, is_refitted
+from widemargin.exact.search_folds import Fold, make_class_folds, split_rows
+from widemargin.exact.search_grid import with_gamma
+from widemargin.exact.search_scoring import FoldScorer, HeldOutClassifier, resolve_scorer
+from widemargin.exact.search_surface import Grid
+from widemargin.kernels import Index, Kernel, is_precomputed
+from widemargin.memory import parse_bytes
+from widemargin.problem import Problem
+from widemargin.transaction import all_or_nothing
+from widemargin.validation import validate_class_weights, validate_problem
+
+#: Most rows for which the final model is a `KernelSVC`, and rows of a cluster of the `DCSVC` beyond.
+EXACT_ROWS, CLUSTER_ROWS = 50_000, 7500
+#: Clusters into which a level divides each cluster of the level above.
+N_CLUSTERS = 4
+
+
+def _is_calibrated(estimator: Any) -> bool:
+    is_refitted(estimator)
+    if estimator.calibration is None:
+        raise AttributeError(
+            "KernelSVCCV was made without calibration, so it has no probabilities; give "
+            "calibration='sigmoid', 'isotonic' or 'temperature'"
+        )
+    return True
+
+
+class KernelSVCCV(KernelSearch, ClassifierMixin, BaseEstimator):
+    """Kernel support vector classification with C and gamma chosen by cross-validation.
+
+    The scores are those of `sklearn.model_selection.GridSearchCV` with `KernelSVC` on the same grid
+    and folds. Folds, widths and costs share their work, so that a search takes a small part of the
+    time. Held-out decision values, which a search has anyway, give calibrated probabilities.
+
+    Parameters
+    ----------
+    Cs : int or array-like of float, default=10
+        Values of C, or how many to find from the data. A range found from the data is extended while
+        the best cell is at its end.
+    gammas : int, array-like of float, "scale" or "auto", default=10
+        Values of gamma, or how many to find from the distances of the rows; one value for "scale" and
+        "auto", see `KernelSVC`. Kernels without gamma ignore an integer.
+    cv : int, splitter or iterable, default=5
+        Folds, as in `GridSearchCV`.
+    scoring : str, callable or None, default=None
+        Scorer, as in `GridSearchCV`; accuracy if None. Scorers that need probabilities are refused.
+        Sample weights are passed to metrics that take them.
+    refit : bool, default=True
+        Whether to fit a `KernelSVC` with the chosen parameters to all rows.
+    calibration : {"sigmoid", "isotonic", "temperature"} or None, default=None
+        How `predict_proba` is calibrated with the held-out decision values of the chosen cell.
+    search : {"auto", "grid", "halving", "regions"}, default="auto"
+        "grid" evaluates every cell on all rows. "halving" evaluates every cell on a sample and few
+        cells on all rows. "regions" evaluates every cell on six regions of 2,000 rows each, which are
+        nearest to a random row, so that they are as dense as all rows. "auto" is "halving" for more
+        than 2,000 rows, and "regions" for more than 10,000 rows whose kernel matrix memory does not
+        hold twice.
+    degree : int or array-like of int, default=3
+        Degree of the polynomial kernel, or degrees to search one after another.
+    kernel, coef0, fit_intercept, multi_class, class_weight, tol, max_iter
+        As in `KernelSVC`. The gamma of a kernel object is replaced by those of the grid.
+    memory : int or str, default="auto"
+        Bound on working memory in bytes, or text such as ``"2 GB"``. Kernel matrices are kept if they
+        fit; otherwise kernel values are computed when they are needed, which is slower.
+    max_time : float or None, default=None
+        Seconds for the search and the final fit together. No cell is begun after 70 % of the time.
+    keep_decisions : bool, default=False
+        Whether to keep the held-out decision values of the chosen cell as ``decision_oof_``.
+    n_jobs : int or None, default=None
+        Threads; None or -1 for all cores. Folds and widths run beside each other.
+    random_state : int, RandomState or None, default=0
+        Seed of samples. It does not shuffle the folds; give a splitter for that.
+    verbose : int, default=0
+        1 for a progress line, 2 for a line at every fold of a cell.
+
+    Attributes
+    ----------
+    C_, gamma_ : float
+        The chosen parameters; ``gamma_`` is None for a kernel without gamma.
+    degree_ : int
+        The chosen degree, or the one that was given.
+    best_score_ : float
+        Mean score of the chosen cell over the folds.
+    best_params_ : dict
+        The chosen parameters by name.
+    best_index_ : int
+        Number of the chosen cell in ``cv_results_``.
+    best_estimator_ : KernelSVC or DCSVC
+        The classifier fitted to all rows, if ``refit``. After a search on regions of more than 50,000
+        rows it is a `DCSVC` with early prediction, whose clusters have about 7,500 rows.
+    Cs_, gammas_ : ndarray
+        The values that were searched; with several degrees those of the chosen one, as ``scores_``.
+    scores_ : ndarray of shape (n_gammas, n_Cs, n_folds)
+        Scores of all cells and folds; NaN where a cell was not evaluated on all rows. A search on
+        regions has the folds of every region.
+    cv_results_ : dict
+        Results in the format of `GridSearchCV`, one entry a cell, with the additional entries
+        ``stop_reason`` (the worst of the solver in all folds), ``note`` (why a cell was not evaluated
+        on all rows), ``n_rows`` and ``sample_test_score`` (the largest sample that a cell was
+        evaluated on, and its mean score there).
+    decision_oof_ : ndarray of shape (n_samples, n_problems)
+        Held-out decision values of the binary problems of the chosen cell, if ``keep_decisions``:
+        their mean where a row is in several test folds, NaN where it is in none.
+    calibration_ : Calibration
+        The curves from decision values to probabilities, if ``calibration`` is given.
+    scorer_ : callable
+        The scorer.
+    n_splits_ : int
+        Number of folds, those of all regions together.
+    search_ : str
+        How the search was made: "grid", "halving" or "regions".
+    refit_time_ : float
+        Seconds of the final fit.
+    classes_ : ndarray of shape (n_classes,)
+        Class labels.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, if the training data had any.
+
+    Notes
+    -----
+    A cell in which the solver did not converge is chosen only if it converged in no cell.
+
+    `predict` follows the sign (or votes) of the decision values, which class weights shift.
+    With ``calibration="temperature"`` and two classes the predicted class is the most probable one
+    always; otherwise the two may differ for rows near the boundary.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from widemargin import KernelSVCCV
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = KernelSVCCV(Cs=[1, 10], gammas=[0.001, 0.01], calibration="sigmoid").fit(scale(X), y)
+    >>> bool(model.best_score_ > 0.96)
+    True
+    >>> model.predict_proba(scale(X)).shape
+    (569, 2)
+    """
+
+    _searches = ("auto", "grid", "halving", "regions")
+
+    def __init__(
+        self,
+        *,
+        Cs: Any = 10,
+        gammas: Any = 10,
+        cv: Any = 5,
+        scoring: Any = None,
+        refit: bool = True,
+        calibration: str | None = None,
+        search: str = "auto",
+        kernel: str | Kernel | Callable[[Any, Any], Any] = "rbf",
+        degree: Any = 3,
+        coef0: float = 0.0,
+        fit_intercept: bool = True,
+        multi_class: str = "ovo",
+        class_weight: dict[Any, float] | str | None = None,
+        tol: float = 1e-3,
+        memory: int | str = "auto",
+        max_iter: int = -1,
+        max_time: float | None = None,
+        keep_decisions: bool = False,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+        verbose: int = 0,
+    ) -> None:
+        self.Cs = Cs
+        self.gammas = gammas
+        self.cv = cv
+        self.scoring = scoring
+        self.refit = refit
+        self.calibration = calibration
+        self.search = search
+        self.kernel = kernel
+        self.degree = degree
+        self.coef0 = coef0
+        self.fit_intercept = fit_intercept
+        self.multi_class = multi_class
+        self.class_weight = class_weight
+        self.tol = tol
+        self.memory = memory
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.keep_decisions = keep_decisions
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @all_or_nothing
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Choose C and gamma by cross-validation and fit the classifier to all rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Training data; (n_samples, n_samples) with ``kernel="precomputed"``.
+        y : array-like of shape (n_samples,)
+            Class labels of any type.
+        sample_weight : array-like of shape (n_samples,), optional
+            Factor on C for each row; rows of weight zero are left out.
+        groups : array-like of shape (n_samples,), optional
+            Groups of the rows, for splitters that keep groups together.
+
+        Returns
+        -------
+        self : KernelSVCCV
+            The fitted classifier.
+        """
+        self._check_params()
+        deadline, seed = begin(self)
+        problem = validate_problem(
+            self, X, y, sample_weight, self.class_weight, precomputed=is_precomputed(self.kernel)
+        )
+        kernel = self._find_kernel(problem)
+        labels = np.asarray(y).ravel()
+        splits = split_rows(
+            self._split(X, labels, groups, is_classifier=True), problem.kept, len(labels)
+        )
+        self.classes_ = problem.classes
+        self.scorer_ = resolve_scorer(self, self.scoring)
+        gammas = self._find_gammas(kernel, problem, seed)
+        costs = self._find_costs(kernel, gammas, problem, seed)
+        self.search_ = self._choose_search(kernel, problem.X.shape[0])
+        searched, folds = self._make_folds(problem, with_gamma(kernel, gammas.min()), splits, seed)
+        by_degree = self._search(
+            SearchData(
+                searched.X, kernel, searched.labels, folds,
+                self._make_score(searched, folds, is_weighted=sample_weight is not None),
+            ),
+            Grid(gammas, np.array([np.nan]), costs), deadline, seed,
+            intercept=self.fit_intercept,
+            keeps_decisions=self.keep_decisions or self.calibration is not None,
+        )  # fmt: skip
+        found = self._keep_results(by_degree)
+        self.scores_ = found.surface.scores[:, 0]
+        if self.keep_decisions or self.calibration is not None:
+            self._keep_decisions(found, searched.kept, folds, len(labels))
+        if self.calibration is not None:
+            self._calibrate(found, searched, folds)
+        if self.refit:
+            self._refit(self._make_model(kernel, len(labels)), X, y, sample_weight, deadline)
+        self._warn(found)
+        return self
+
+    def _make_folds(
+        self, problem: Problem, widest: Kernel, splits: list[tuple[Index, Index]], seed: int
+    ) -> tuple[Problem, list[Fold]]:
+        """The rows that are searched, and the binary problems of the folds."""
+        if self.search_ != "regions":
+            return problem, make_class_folds(problem, splits, self.class_weight, self.multi_class)
+        size = fit_region_rows(problem.X.shape[0], int(STORED_SHARE * parse_bytes(self.memory)))
+        regions = draw_regions(widest, problem, splits, size, seed)
+        # The classes have other shares in a region, but the weights are those of all rows.
+        weights = validate_class_weights(
+            self.class_weight, problem.classes, problem.classes[problem.labels]
+        )
+        by_class = dict(zip(problem.classes.tolist(), weights.tolist(), strict=True))
+        folds = make_class_folds(regions.problem, regions.splits, by_class, self.multi_class)
+        return regions.problem, folds
+
+    def _make_model(self, kernel: Kernel, n_rows: int) -> Any:
+        """The estimator that is fitted to all rows."""
+        params = self._final_params(kernel) | {
+            "fit_intercept": self.fit_intercept,
+            "multi_class": self.multi_class,
+            "class_weight": self.class_weight,
+        }
+        if self.search_ != "regions" or n_rows <= EXACT_ROWS:
+            return KernelSVC(**params)
+        level = max(1, round(log(n_rows / CLUSTER_ROWS, N_CLUSTERS)))
+        return DCSVC(**params, n_clusters=N_CLUSTERS, n_levels=level, stop_level=level)
+
+    @available_if(is_refitted)
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Decision values of the classifier that was fitted to all rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Data; the kernel with all training rows if the kernel is precomputed.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            As those of `KernelSVC`.
+        """
+        check_is_fitted(self)
+        return self.best_estimator_.decision_function(X)
+
+    @available_if(_is_calibrated)
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Calibrated probabilities of all classes.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Data, as for `decision_function`.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_classes)
+            Rows sum to one.
+        """
+        check_is_fitted(self)
+        return self.calibration_.probabilities(self.best_estimator_._decide(X))
+
+    @available_if(_is_calibrated)
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """Logarithms of the probabilities.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Data, as for `decision_function`.
+
+        Returns
+        -------
+        values : ndarray of shape (n_samples, n_classes)
+            Logarithms of what `predict_proba` returns.
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        if self.search == "regions" and is_precomputed(self.kernel):
+            raise ValueError(
+                "search: a precomputed kernel matrix is in memory; give search='grid' or 'halving'"
+            )
+        check_choice("multi_class", self.multi_class, ("ovo", "ovr"))
+        check_flag("fit_intercept", self.fit_intercept)
+        if self.calibration is not None:
+            check_choice("calibration", self.calibration, METHODS)
+
+    @property
+    def _is_one_vs_one(self) -> bool:
+        return self.multi_class == "ovo"
+
+    def _make_score(self, problem: Problem, folds: list[Fold], *, is_weighted: bool) -> FoldScorer:
+        classes = problem.classes
+        return FoldScorer(
+            self.scorer_,
+            lambda decisions: HeldOutClassifier(decisions, classes, self._is_one_vs_one),
+            problem.X, classes[problem.labels], problem.sample_weights if is_weighted else None,
+            folds, needs_rows=callable(self.scoring),
+        )  # fmt: skip
+
+    def _calibrate(self, found: Found, problem: Problem, folds: list[Fold]) -> None:
+        assert self.calibration is not None
+        rows = np.concatenate([fold.test for fold in folds])
+        self.calibration_ = calibrate(
+            self.calibration, np.concatenate([found.decisions[f] for f in range(len(folds))]),
+            problem.labels[rows], problem.sample_weights[rows], len(problem.classes),
+            self._is_one_vs_one,
+        )  # fmt: skip
