@@ -39,6 +39,7 @@ FLAGS = [
 FLOAT32 = 3e-5
 KERNELS = [
     "linear", "rbf", "poly", "sigmoid", "chi2", "exp_chi2", "intersection", "hellinger",
+    "anova_chi2", "anova_intersection", "anova_rbf",
     "jensen_shannon", PowerMean(-1.0), PowerMean(-2.5), PowerMean(-20.0), PowerMean(0.0),
     PowerMean(-np.inf),
 ]  # fmt: skip
@@ -199,6 +200,7 @@ def test_features_beyond_the_vectors_in_fixed_point(cancer, tmp_path):
         AdditiveSVC(),
         AdditiveSVC(kernel="intersection", binning="quantile"),
         AdditiveSVC(n_bins=1000),
+        IntersectionSVC(scaling="max"),
         IntersectionSVC(),
         PowerMeanSVC(lut=True),
     ],
@@ -274,6 +276,40 @@ def test_clusters(kernel, tmp_path):
     decisions, _, files = run(model, X, tmp_path, dtype="int16")
     deviations = np.abs(decisions * files.unit - expected).max(axis=1)
     assert np.mean(deviations <= files.error_bound + 1e-3 * np.abs(expected).max()) > 0.98
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"background": 100, "n_nearest": 1}, {"background": 0, "n_nearest": 3},
+        {"background": 100, "n_nearest": 4}, {"background": 50, "n_nearest": 1000},
+    ],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly"])
+def test_several_clusters_and_a_background(kernel, more, tmp_path):
+    X, y = make_blobs(900, centers=6, cluster_std=1.5, random_state=3)
+    X = X if kernel == "rbf" else np.abs(X) / 10
+    params = {**EARLY, **more, "kernel": kernel}
+    model = DCSVC(**params, fit_intercept=True, random_state=0).fit(X, y % 3)
+    functions = describe(model).functions
+    assert functions.n_nearest == min(more["n_nearest"], len(functions.clusters) - 1)
+    n_odd = 2 * (functions.n_nearest == 1)
+    assert_float_same(model, X[::2] + 0.01, tmp_path, n_odd=n_odd, tolerance=2e-4, share_near=0.6)
+
+
+@needs_compiler
+def test_a_mixture_of_clusters_within_clusters(tmp_path, monkeypatch):
+    monkeypatch.setattr(partition, "GROUP_POINTS", 1000)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 2))
+    X[:1500] = [3.0, 3.0] + 0.1 * X[:1500]
+    model = DCSVC(gamma=0.5, n_clusters=8, n_levels=1, stop_level=1, n_nearest=3, background=50)
+    model.fit(X, rng.random(2000) > 0.5)
+    assert model._parts.partition.children
+    assert len(describe(model).functions.forks) == 1
+    assert_float_same(model, X[1300:], tmp_path, tolerance=2e-4)
 
 
 @needs_compiler

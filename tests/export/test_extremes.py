@@ -36,7 +36,8 @@ TINY = float(np.finfo(np.float32).smallest_subnormal)
 WILD = [np.nan, np.inf, -np.inf, LARGEST, -LARGEST, 1e20, -1e20, TINY, -TINY, 1e-38, -0.0]
 #: What `model_decide` is asked in fixed point, whatever `model_quantise` gives.
 WHOLE = [-32768, -32767, 32767, -1]
-#: Early prediction that can be exported.
+#: Several clusters on top of a background, and one cluster alone, which fixed point needs.
+MIXTURE = {"background": 20, "n_nearest": 2}
 NEAREST = {"background": 0, "n_nearest": 1}
 EARLY = {
     "n_clusters": 3, "n_levels": 1, "stop_level": 1, "sample_size": 60, "random_state": 0, **NEAREST
@@ -144,6 +145,10 @@ MODELS = {
     "KernelSVC-clipped": make_pipeline(MinMaxScaler(clip=True), KernelSVC(kernel="chi2")),
     "DCSVC-early": DCSVC(**EARLY, gamma=1.0),
     "DCSVC-early-linear": DCSVC(**EARLY, kernel="linear"),
+    "DCSVC-background": DCSVC(**{**EARLY, "background": 20}, gamma=1.0),
+    "DCSVC-mixture": DCSVC(**{**EARLY, **MIXTURE}, gamma=1.0),
+    "DCSVC-mixture-linear": DCSVC(**{**EARLY, **MIXTURE}, kernel="linear"),
+    "DCSVC-mixture-poly": DCSVC(**{**EARLY, **MIXTURE}, kernel="poly", coef0=1.0),
     "DCSVC-naive": DCSVC(**EARLY, gamma=1.0, combine="naive"),
     "DCSVC-scaled": make_pipeline(StandardScaler(), DCSVC(**EARLY, kernel="poly", coef0=1.0)),
     "AdditiveSVC": AdditiveSVC(),
@@ -159,7 +164,9 @@ MODELS = {
     "ProjectedSVC-scaled": make_pipeline(StandardScaler(), ProjectedSVC(n_basis=8)),
 }
 NO_FIXED = {"KernelSVC-sigmoid", "KernelSVC-jensen_shannon", "PowerMeanSVC"} | {
-    name for name in MODELS if "PowerMean(" in name
+    name
+    for name in MODELS
+    if "PowerMean(" in name or "mixture" in name or name == "DCSVC-background"
 }
 
 
@@ -250,11 +257,11 @@ def test_clusters_within_clusters(dtype, tmp_path, monkeypatch):
     assert np.isfinite(decisions).all()
 
 
-def test_backgrounds_and_several_clusters_are_refused(rows, tmp_path):
+def test_backgrounds_and_several_clusters_are_refused_in_fixed_point(rows, tmp_path):
     for more in ({"background": 10}, {"n_nearest": 2}):
         model = DCSVC(**{**EARLY, **more}, gamma=1.0).fit(*rows)
         with pytest.raises(ValueError, match="background=0 and n_nearest=1"):
-            to_c(model, tmp_path / "model.c")
+            to_c(model, tmp_path / "model.c", dtype="int16")
 
 
 def test_committees_are_refused(rows, tmp_path):

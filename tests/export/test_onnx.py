@@ -39,10 +39,15 @@ EXACT = {"float64": 1e-10, "float32": 3e-5}
 TILES = {"float64": 1e-3, "float32": 1e-3}
 KERNELS = [
     "linear", "rbf", "poly", "sigmoid", "chi2", "exp_chi2", "intersection", "hellinger",
+    "anova_chi2", "anova_intersection", "anova_rbf",
     "jensen_shannon", PowerMean(-1.0), PowerMean(-2.5), PowerMean(-50.0), PowerMean(-1e-3),
     PowerMean(0.0), PowerMean(-np.inf),
 ]  # fmt: skip
-#: Early prediction that can be exported.
+#: Early prediction by one cluster alone, and by several on top of a background.
+MIXTURES = [
+    {"background": 100, "n_nearest": 1}, {"background": 0, "n_nearest": 3},
+    {"background": 100, "n_nearest": 4}, {"background": 50, "n_nearest": 1000},
+]  # fmt: skip
 NEAREST = {"background": 0, "n_nearest": 1}
 EARLY = {
     "n_clusters": 4, "n_levels": 2, "stop_level": 2, "sample_size": 200, "gamma": 1.0, "C": 5.0,
@@ -214,6 +219,8 @@ def test_intersection(histograms, multi_class):
     assert_same(IntersectionSVC(multi_class=multi_class).fit(X, y), queries)
     assert_same(IntersectionSVC(multi_class=multi_class).fit(X - 0.5, y), 2.0 * queries - 1.0)
     assert_same(IntersectionSVC().fit(np.round(16 * X), y > 4), np.round(16 * queries))
+    units = 2.0 ** np.arange(X.shape[1]) / 1024.0
+    assert_same(IntersectionSVC(scaling="max").fit((X - 0.5) * units, y), (queries - 0.5) * units)
 
 
 @pytest.mark.parametrize(
@@ -271,6 +278,28 @@ def test_clusters(blobs, kernel, multi_class):
     assert len(describe(model).functions.clusters) > 10
     # A row as near to one cluster as to another may go either way.
     assert_same(model, X[600:], TILES, n_odd=1)
+
+
+@pytest.mark.parametrize("more", MIXTURES, ids=str)
+@pytest.mark.parametrize("kernel", ["rbf", "poly", "chi2", "linear"])
+def test_several_clusters_and_a_background(blobs, kernel, more):
+    X, y = blobs
+    X = X if kernel == "rbf" else np.abs(X) / 10
+    model = DCSVC(**{**EARLY, **more}, kernel=kernel).fit(X[:600], y[:600])
+    functions = describe(model).functions
+    assert functions.n_nearest == min(more["n_nearest"], len(functions.clusters) - 1)
+    assert (functions.background is None) == (more["background"] == 0)
+    # With one nearest cluster, a row as near to one cluster as to another may go either way.
+    assert_same(model, X[600:], TILES, n_odd=int(functions.n_nearest == 1))
+    assert len(run(model, X[:0])[0]) == 0
+
+
+def test_defaults_of_early_prediction(blobs):
+    X, y = blobs
+    model = DCSVC(n_levels=1, stop_level=1, gamma=1.0).fit(X[:600], y[:600])
+    assert model._parts.background is not None
+    assert model._model.n_nearest > 1
+    assert_same(model, X[600:], TILES)
 
 
 def test_clusters_far_from_everything(blobs):
@@ -475,9 +504,6 @@ def test_models_without_a_graph(histograms):
         to_onnx(KernelSVC(kernel=OwnKernel(0.1)).fit(X, y))
     with pytest.raises(ValueError, match='combine="early"'):
         to_onnx(DCSVC(n_levels=1, stop_level=1, combine="bcm").fit(X, y))
-    for more in ({"background": 0}, {"n_nearest": 1}):
-        with pytest.raises(ValueError, match="background=0 and n_nearest=1"):
-            to_onnx(DCSVC(n_levels=1, stop_level=1, **more).fit(X, y))
     with pytest.raises(ValueError, match="explanatory"):
         to_onnx(LRSVC(explanatory=lambda A: A, max_iter=5000).fit(X, y))
 

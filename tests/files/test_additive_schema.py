@@ -20,6 +20,7 @@ MODELS = [
     PowerMeanSVC(lut=True, p=-np.inf),
     PowerMeanSVC(solver="sgd", max_iter=5),
     IntersectionSVC(),
+    IntersectionSVC(scaling="max"),
     IntersectionSVC(multi_class="crammer_singer"),
     LRSVC(kernel="chi2"),
 ]
@@ -48,6 +49,7 @@ def test_a_file_gives_the_same_decisions(data, tmp_path, model, n_classes):
     assert_array_equal(loaded.decision_function(X), model.decision_function(X))
     assert_array_equal(loaded.predict(sparse.csr_matrix(X)), model.predict(sparse.csr_matrix(X)))
     assert repr(loaded) == repr(model)
+    assert getattr(loaded, "scaling_", None) == getattr(model, "scaling_", None)
     assert_array_equal(loaded.n_iter_, model.n_iter_)
     if not isinstance(model, LRSVC):
         assert_array_equal(loaded.explain(X), model.explain(X))
@@ -116,7 +118,7 @@ def test_a_number_of_features_that_no_array_has_is_refused(data, tmp_path, model
     widemargin.save(model.fit(*data), path)
     file = read_model_file(path)
     write_model_file(path, file.kind, dict(file.meta) | {"n_features": n_features}, file.arrays)
-    with pytest.raises(ValueError, match=r"cannot read .* n_features is 10{12}"):
+    with pytest.raises(ValueError, match=r"cannot read .*n_features"):
         widemargin.load(path)
 
 

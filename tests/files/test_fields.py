@@ -18,6 +18,7 @@ from widemargin.files.fields import (
     below,
     in_domain,
     is_positive_integer,
+    is_width,
     one_of,
     positive,
     read_entries,
@@ -107,3 +108,9 @@ def test_entries_that_break_their_declaration_are_refused():
             read_entries(entries, {"n": n, "reason": reason})
     with pytest.raises(ModelFileError, match="entry 'n' is missing"):
         read_entries(entries, {"reason": "a"})
+
+
+@pytest.mark.parametrize("value", [0, -1, True, 4.0, "4", None, 10**79, np.iinfo(np.intp).max])
+def test_widths_that_no_row_has_are_refused(value):
+    assert is_width(4)
+    assert not is_width(value)

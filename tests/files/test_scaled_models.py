@@ -20,9 +20,10 @@ SCALERS = [
 ]
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("scaler", SCALERS, ids=str)
-def test_a_pipeline_predicts_as_before(scaler, iris, tmp_path):
-    X, y = 10.0 * iris[0] + 3.0, iris[1]
+def test_a_pipeline_predicts_as_before(scaler, dtype, iris, tmp_path):
+    X, y = (10.0 * iris[0] + 3.0).astype(dtype), iris[1]
     model = make_pipeline(scaler, KernelSVC(C=3.0)).fit(X[::2], y[::2])
     widemargin.save(model, tmp_path / "model.wm")
     loaded = widemargin.load(tmp_path / "model.wm")
@@ -47,6 +48,7 @@ def test_other_steps_are_refused(iris, tmp_path):
         lambda meta, arrays: meta.update(name=meta["steps"][0]["name"]),
         lambda meta, arrays: meta.update(feature_names=["a"]),
         lambda meta, arrays: meta["steps"][0].update(scaler="Eval"),
+        lambda meta, arrays: meta["steps"][0].update(scaler={"pairs": []}),
         lambda meta, arrays: meta["steps"][0].update(params={}),
         lambda meta, arrays: meta["steps"][0]["params"].update(with_mean=2),
         lambda meta, arrays: arrays.update(scaler0_scale=np.ones(3)),
@@ -62,5 +64,16 @@ def test_damaged_files_are_refused(damage, iris, tmp_path):
     meta, arrays = dict(file.meta), dict(file.arrays)
     damage(meta, arrays)
     write_model_file(path, file.kind, meta, arrays)
+    with pytest.raises(ValueError, match="cannot read"):
+        widemargin.load(path)
+
+
+@pytest.mark.parametrize("value", [[{}, 1], [1, 1], [0, 1, 2], ["a", "b"], [0, 10**400], 3])
+def test_a_damaged_range_is_refused(value, iris, tmp_path):
+    path = tmp_path / "model.wm"
+    widemargin.save(make_pipeline(MinMaxScaler(), KernelSVC()).fit(*iris), path)
+    file = read_model_file(path)
+    file.meta["steps"][0]["params"]["feature_range"] = value
+    write_model_file(path, file.kind, file.meta, dict(file.arrays))
     with pytest.raises(ValueError, match="cannot read"):
         widemargin.load(path)

@@ -17,7 +17,7 @@ NAMES = sorted(path.stem for path in FOLDER.glob("*.wm"))
 def test_every_estimator_has_a_stored_file():
     assert {name.split("-")[0] for name in NAMES} == {
         "AdditiveSVC", "DCSVC", "DCSVR", "IntersectionSVC", "KernelOneClassSVM", "KernelSVC",
-        "KernelSVR", "LRSVC", "PowerMeanSVC", "ProjectedSVC",
+        "KernelSVCCV", "KernelSVR", "KernelSVRCV", "LRSVC", "PowerMeanSVC", "ProjectedSVC",
     }  # fmt: skip
 
 
@@ -31,3 +31,6 @@ def test_decisions_are_those_of_the_version_that_wrote_the_file(name):
     # Other processors add in another order.
     decide = model.predict if is_regressor(model) else model.decision_function
     assert_allclose(decide(X), stored[name], rtol=1e-5, atol=1e-5)
+    if hasattr(model, "predict_proba"):
+        values = stored[f"{name} probabilities"]
+        assert_allclose(model.predict_proba(X), values, rtol=1e-5, atol=1e-5)

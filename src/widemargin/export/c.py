@@ -17,6 +17,7 @@ from widemargin.export.c_interface import (
     write_labels,
     write_predictions,
 )
+from widemargin.export.c_probabilities import write_probabilities
 from widemargin.export.c_text import Program, make_prefix
 from widemargin.export.description import Description, describe
 from widemargin.files.atomic_output import replace_file
@@ -41,7 +42,7 @@ def to_c(
     ----------
     model : estimator or Pipeline
         A fitted estimator of widemargin, or a pipeline of `StandardScaler`, `MinMaxScaler` or
-        `MaxAbsScaler` and one.
+        `MaxAbsScaler` and one. Of a search its final model is written.
     path : path-like
         File to write, such as ``"model.c"``; the header is beside it. Names in C begin with its stem.
     dtype : {"float32", "int16"}, default="float32"
@@ -65,8 +66,11 @@ def to_c(
     ``int NAME_predict(const float *x)`` returns the number of the class, whose label is
     ``NAME_labels[...]``; of a one-class model the labels are -1 and 1. The function of a regression is
     ``void NAME_predict(const float *x, float *targets)``. ``NAME_decide`` computes the decision
-    values. The functions allocate no memory and write to no global variable, so that any number of
-    threads may call them.
+    values. A `KernelSVCCV` with ``calibration`` also has
+    ``void NAME_predict_proba(const float *x, float *probabilities)`` and ``NAME_calibrate``, which
+    takes the decision values. Probabilities are computed in float, those of one-vs-one problems are
+    coupled in double, with ``"int16"`` too. The functions allocate no memory and write to no global
+    variable, so that any number of threads may call them.
 
     Every row has an answer. After scaling, a feature that is NaN counts as zero, and a negative one
     counts as zero where the kernel takes none. A feature beyond the limit in the header, such as an
@@ -101,6 +105,9 @@ def to_c(
     else:
         write_float_functions(program, described, libm=libm)
     write_predictions(program, described, dtype, 1.0 if precision is None else precision.unit)
+    write_probabilities(
+        program, described, dtype, 1.0 if precision is None else precision.unit, libm=libm
+    )
     labels = write_labels(described)
     program.flash += 0 if labels is None else labels.n_bytes
     program.stack += 4 * described.n_functions

@@ -14,7 +14,12 @@ from math import ceil, floor, log2, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from widemargin.export.c_fixed_kernels import FixedKernel, fit_grid, write_fixed_kernel
+from widemargin.export.c_fixed_kernels import (
+    FixedKernel,
+    fit_grid,
+    refuse_fixed,
+    write_fixed_kernel,
+)
 from widemargin.export.c_parts import (
     as_seen,
     pick_cluster,
@@ -32,10 +37,12 @@ from widemargin.export.description import (
     Description,
     KernelSum,
     LogSum,
+    is_linear,
     known,
 )
 from widemargin.export.limits import FLOAT32_MAX
-from widemargin.kernels.summed import Form, SummedKernel
+from widemargin.kernels.anova import AnovaKernel
+from widemargin.kernels.summed import SummedKernel
 
 FloatArray = NDArray[np.float64]
 
@@ -87,7 +94,7 @@ def write_fixed_functions(
         )
     if isinstance(functions, CurveSum):
         return _write_curves(program, functions)
-    if isinstance(functions, KernelSum) and known(functions.kernel).form == Form():
+    if isinstance(functions, KernelSum) and is_linear(functions.kernel):
         return _write_product(program, functions, input_range)
     return _write_kernels(program, functions, input_range)
 
@@ -181,7 +188,14 @@ static void @sum(const int16_t *q, int32_t *decisions)
 def _write_kernels(
     program: Program, functions: KernelSum | ClusterSum, input_range: float | None
 ) -> Precision:
+    if isinstance(functions, ClusterSum) and not functions.is_plain:
+        raise ValueError(
+            "dtype: 'int16' has no background and no weights of several clusters; export float32, or "
+            "fit DCSVC with background=0 and n_nearest=1"
+        )
     clusters = functions.clusters if isinstance(functions, ClusterSum) else [functions]
+    if isinstance(clusters[0].kernel, AnovaKernel):
+        refuse_fixed(clusters[0].kernel)
     kernel = known(clusters[0].kernel)
     own = np.vstack([c.vectors for c in clusters])
     samples = functions.samples if isinstance(functions, ClusterSum) else own[:0]

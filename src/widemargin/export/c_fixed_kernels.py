@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 from math import ceil, exp, floor, log2, sqrt
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from widemargin.export.c_text import Program
 from widemargin.kernels import tiles_fast as tiles
+from widemargin.kernels.base import Kernel
 from widemargin.kernels.summed import LOG2_E, Form, SummedKernel
 
 FloatArray = NDArray[np.float64]
@@ -85,11 +87,16 @@ def write_fixed_kernel(
     if form.op == tiles.DOT and form.finish in (tiles.POLY, tiles.IDENTITY):
         return _write_poly(program, kernel, grid, vectors, span)
     if form.op not in (tiles.MIN, tiles.CHI2) or form.finish != tiles.IDENTITY:
-        raise ValueError(
-            f"dtype: the {kernel.name!r} kernel has no 'int16' form; export float32, or fit a "
-            "classifier with tables, such as AdditiveSVC"
-        )
+        refuse_fixed(kernel)
     return _write_means(program, form, grid, vectors)
+
+
+def refuse_fixed(kernel: Kernel) -> NoReturn:
+    """Refuse a kernel that cannot be computed in fixed point."""
+    raise ValueError(
+        f"dtype: the {kernel.name!r} kernel has no 'int16' form; export float32, or fit a "
+        "classifier with tables, such as AdditiveSVC"
+    )
 
 
 def _sum_text(kind: str, term: str) -> str:

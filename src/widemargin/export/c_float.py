@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from widemargin.export.c_mixture import write_mixture
 from widemargin.export.c_parts import (
     as_seen,
     pick_cluster,
@@ -18,10 +19,12 @@ from widemargin.export.description import (
     Description,
     KernelSum,
     LogSum,
+    is_linear,
     known,
 )
 from widemargin.export.limits import find_limit
 from widemargin.kernels import tiles_fast as tiles
+from widemargin.kernels.anova import AnovaKernel, AnovaRBF
 from widemargin.kernels.summed import Form, SummedKernel
 
 #: Steps of the tables for powers and logarithms; a short series corrects the entry of a table.
@@ -46,7 +49,7 @@ def write_float_functions(program: Program, described: Description, *, libm: boo
         _write_curves(program, functions)
     elif isinstance(functions, LogSum):
         _write_logs(program, functions)
-    elif isinstance(functions, KernelSum) and known(functions.kernel).form == Form():
+    elif isinstance(functions, KernelSum) and is_linear(functions.kernel):
         _write_product(program, functions)
     else:
         _write_kernels(program, functions, libm=libm)
@@ -113,9 +116,12 @@ static float @log(float x)
 
 def _write_kernels(program: Program, functions: KernelSum | ClusterSum, *, libm: bool) -> None:
     first = functions.clusters[0] if isinstance(functions, ClusterSum) else functions
-    kernel = known(first.kernel)
-    _write_kernel(program, kernel, libm=libm)
-    clusters = functions.clusters if isinstance(functions, ClusterSum) else [functions]
+    kernel = first.kernel
+    if isinstance(kernel, AnovaKernel):
+        _write_anova(program, kernel, libm=libm)
+    else:
+        _write_kernel(program, known(kernel), libm=libm)
+    clusters = functions.sums if isinstance(functions, ClusterSum) else [functions]
     write_vectors(
         program,
         as_seen(kernel, np.vstack([c.vectors for c in clusters])).astype(np.float32),
@@ -124,6 +130,9 @@ def _write_kernels(program: Program, functions: KernelSum | ClusterSum, *, libm:
     )
     if isinstance(functions, ClusterSum):
         program.array("samples", as_seen(kernel, functions.samples).astype(np.float32))
+        if not functions.is_plain:
+            write_mixture(program, functions)
+            return
         write_route(program, functions, "float", "float")
     program.stack += 4 * first.vectors.shape[1]
     program.function(
@@ -167,6 +176,40 @@ static float @kernel(const float *x, const float *v)
         sum += {operation};
     }}
     return {_write_finish(program, kernel)};
+}}
+"""
+    )
+
+
+def _write_anova(program: Program, kernel: AnovaKernel, *, libm: bool) -> None:
+    """Add ``@kernel`` for a sum over features and over pairs of features."""
+    operation = "@radial(x[j], v[j])" if isinstance(kernel, AnovaRBF) else OPERATIONS[kernel.op]
+    if isinstance(kernel, AnovaRBF):
+        write_exp(program, libm=libm)
+        gamma = write_float(-kernel.gamma)
+        program.function(
+            f"""
+static float @radial(float a, float b)
+{{
+    const float t = a - b;
+    return @exp({gamma} * t * t);
+}}
+"""
+        )
+    else:
+        _write_operation(program, Form(op=kernel.op))
+    program.function(
+        f"""
+static float @kernel(const float *x, const float *v)
+{{
+    float sum = 0.0f;
+    float pairs = 0.0f;
+    for (int j = 0; j < @@_N_FEATURES; j++) {{
+        const float value = {operation};
+        pairs += value * sum;
+        sum += value;
+    }}
+    return {write_float(kernel.curve_factor)} * sum + {write_float(kernel.pair_factor)} * pairs;
 }}
 """
     )

@@ -100,11 +100,7 @@ def write_predictions(program: Program, described: Description, dtype: str, unit
     """
     if described.has_classes:
         _write_classify(program, described, dtype)
-    if dtype == "float32":
-        steps = "    @decide(x, decisions);"
-    else:
-        steps = "    int16_t q[@@_N_FEATURES];\n    @quantise(x, q);\n    @sum(q, decisions);"
-    number = _name_type(dtype)
+    number, steps = name_type(dtype), write_steps(dtype)
     if described.has_classes:
         program.function(
             f"int @predict(const float *x)\n{{\n    {number} decisions[@@_N_FUNCTIONS];\n{steps}\n"
@@ -138,9 +134,16 @@ def _write_unit(unit: float) -> str:
     return write_float(unit)
 
 
-def _name_type(dtype: str) -> str:
+def name_type(dtype: str) -> str:
     """Return the type of decision values in C."""
     return "float" if dtype == "float32" else "int32_t"
+
+
+def write_steps(dtype: str) -> str:
+    """Return the statements from the features ``x`` to ``decisions``."""
+    if dtype == "float32":
+        return "    @decide(x, decisions);"
+    return "    int16_t q[@@_N_FEATURES];\n    @quantise(x, q);\n    @sum(q, decisions);"
 
 
 def _write_classify(program: Program, described: Description, dtype: str) -> None:
@@ -173,12 +176,12 @@ def _write_classify(program: Program, described: Description, dtype: str) -> Non
         }}
     }}
     return best;"""
-    program.function(f"int @classify(const {_name_type(dtype)} *decisions)\n{{\n{body}\n}}\n")
+    program.function(f"int @classify(const {name_type(dtype)} *decisions)\n{{\n{body}\n}}\n")
 
 
 def write_header(described: Description, dtype: str, labels: Labels | None, files: CFiles) -> str:
     """Return the text of the header file."""
-    number = _name_type(dtype)
+    number = name_type(dtype)
     query = "float *x" if dtype == "float32" else "int16_t *q"
     return f"""/* {described.name} in {dtype}, written by widemargin {__version__}.
  *
@@ -268,6 +271,18 @@ int @classify(const {number} *decisions);
 
 /* Number of the class of a row of features. */
 int @predict(const float *x);
+{_declare_probabilities(described, number)}"""
+
+
+def _declare_probabilities(described: Description, number: str) -> str:
+    if described.calibration is None:
+        return ""
+    return f"""
+/* Probabilities of all classes from decisions. */
+void @calibrate(const {number} *decisions, float *probabilities);
+
+/* Probabilities of all classes for a row of features. */
+void @predict_proba(const float *x, float *probabilities);
 """
 
 

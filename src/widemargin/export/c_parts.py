@@ -5,8 +5,15 @@ from numpy.typing import NDArray
 
 from widemargin.additive.quantiser import Quantiser
 from widemargin.export.c_text import Program, write_float
-from widemargin.export.description import ClusterSum, CurveSum, Description, KernelSum, known
-from widemargin.kernels.summed import Form, SummedKernel
+from widemargin.export.description import (
+    ClusterSum,
+    CurveSum,
+    Description,
+    KernelSum,
+    is_linear,
+    known,
+)
+from widemargin.kernels.base import Kernel
 
 
 def write_scaling(program: Program, described: Description, limit: float) -> None:
@@ -33,7 +40,7 @@ def write_scaling(program: Program, described: Description, limit: float) -> Non
     if isinstance(functions, ClusterSum):
         functions = functions.clusters[0]
     if isinstance(functions, KernelSum):
-        kernel = known(functions.kernel)
+        kernel = functions.kernel
         if kernel.needs_nonnegative:
             steps.append("        t = t < 0.0f ? 0.0f : t;")
         if takes_root(kernel):
@@ -79,12 +86,12 @@ static float @saturate(float t)
     )
 
 
-def takes_root(kernel: SummedKernel) -> bool:
+def takes_root(kernel: Kernel) -> bool:
     """Return whether a kernel is a product of square roots."""
-    return kernel.form == Form() and bool(kernel.transform(np.array([4.0]))[0] == 2.0)
+    return is_linear(kernel) and bool(known(kernel).transform(np.array([4.0]))[0] == 2.0)
 
 
-def as_seen(kernel: SummedKernel, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+def as_seen(kernel: Kernel, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return vectors as ``@kernel`` takes them: their square roots for a product of square roots."""
     return np.sqrt(vectors) if takes_root(kernel) else vectors
 
@@ -137,25 +144,13 @@ def write_route(
     program: Program, functions: ClusterSum, query: str, vector: str, unit: float = 1.0
 ) -> None:
     """Add ``@route``: the cluster of a query; kernel values are multiples of ``unit``."""
-    sizes = [len(c.vectors) for c in functions.clusters]
-    program.array("starts", np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32))
+    write_groups(program, functions, unit)
     forks = functions.forks
     n_groups = [len(fork.targets) for fork in forks]
-    first_groups = np.concatenate([[0], np.cumsum(n_groups)])
-    firsts = np.concatenate([[0], np.cumsum([len(fork.samples) for fork in forks])])
-    ends = [firsts[i] + fork.bounds[1:] for i, fork in enumerate(forks)]
-    factors, terms = [], []
-    for fork in forks:
-        counts = np.diff(fork.bounds)
-        factors.append(unit / (counts * (fork.norms if fork.on_sphere else 1.0)))
-        terms.append(np.zeros(len(counts)) if fork.on_sphere else 0.5 * fork.squared_norms)
-    program.array("group_starts", first_groups.astype(np.int32))
-    program.array("group_ends", np.concatenate(ends).astype(np.int32))
-    program.array("group_factors", np.concatenate(factors).astype(np.float32))
-    program.array("group_terms", np.concatenate(terms).astype(np.float32))
+    program.array("group_starts", np.concatenate([[0], np.cumsum(n_groups)]).astype(np.int32))
     program.array("group_targets", np.concatenate([f.targets for f in forks]).astype(np.int32))
+    firsts = np.cumsum([0, *(len(fork.samples) for fork in forks)])
     program.array("fork_starts", firsts.astype(np.int32))
-    program.array("fork_samples", np.concatenate([f.samples for f in forks]).astype(np.int32))
     program.function(
         f"""
 /* Cluster of a query: at every fork the group whose mean is nearest. */
@@ -186,6 +181,24 @@ static int @route(const {query} *x)
 }}
 """
     )
+
+
+def write_groups(program: Program, functions: ClusterSum, unit: float = 1.0) -> None:
+    """Add the groups of samples of all forks, and where the vectors of each cluster begin."""
+    sizes = [len(each.vectors) for each in functions.sums]
+    program.array("starts", np.cumsum([0, *sizes]).astype(np.int32))
+    forks = functions.forks
+    firsts = np.cumsum([0, *(len(fork.samples) for fork in forks)])
+    ends = [firsts[i] + fork.bounds[1:] for i, fork in enumerate(forks)]
+    factors, terms = [], []
+    for fork in forks:
+        counts = np.diff(fork.bounds)
+        factors.append(unit / (counts * (fork.norms if fork.on_sphere else 1.0)))
+        terms.append(np.zeros(len(counts)) if fork.on_sphere else 0.5 * fork.squared_norms)
+    program.array("group_ends", np.concatenate(ends).astype(np.int32))
+    program.array("group_factors", np.concatenate(factors).astype(np.float32))
+    program.array("group_terms", np.concatenate(terms).astype(np.float32))
+    program.array("fork_samples", np.concatenate([f.samples for f in forks]).astype(np.int32))
 
 
 def write_codes(program: Program, functions: CurveSum) -> str:

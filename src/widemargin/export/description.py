@@ -12,19 +12,22 @@ from widemargin.additive.anchor_model import RegressionModel
 from widemargin.additive.classifier_base import LinearClassifier
 from widemargin.additive.curves import BinEncoder, BinModel, LogEncoder, TableModel
 from widemargin.additive.mixins import CurvesMixin
+from widemargin.additive.pair_model import PairModel
 from widemargin.additive.power_mean_table import NEGLIGIBLE
 from widemargin.additive.quantiser import Quantiser
 from widemargin.divide.cluster_models import ClusterParts, EarlyModel
 from widemargin.divide.partition import Partition, split_by_group
+from widemargin.exact.calibration import Calibration
 from widemargin.exact.classifier_base import ExactKernelClassifier
 from widemargin.exact.expansion import Expansion
 from widemargin.exact.kernel_machine import KernelMachine
 from widemargin.exact.kernel_one_class import KernelOneClassSVM
 from widemargin.exact.regressor_base import KernelRegressor
+from widemargin.exact.search_base import KernelSearch, is_refitted
 from widemargin.export.scaling import Scaling, describe_scalers
 from widemargin.kernels import KERNELS, Kernel, Precomputed
 from widemargin.kernels.base import as_dense
-from widemargin.kernels.summed import SummedKernel
+from widemargin.kernels.summed import Form, SummedKernel
 from widemargin.projected.classifier_base import BasisClassifier
 
 FloatArray = NDArray[np.float64]
@@ -140,7 +143,7 @@ class Fork:
 
 @dataclass(frozen=True)
 class ClusterSum:
-    """Functions of the cluster a query belongs to.
+    """Functions of the cluster a query belongs to, or of several, and of a background.
 
     Attributes
     ----------
@@ -150,11 +153,29 @@ class ClusterSum:
         The way to the cluster begins at the first.
     clusters : list of KernelSum
         The functions of each cluster.
+    n_nearest : int
+        Number of nearest clusters whose functions are added up with weights (`weigh_clusters`). If it
+        is larger than one, there is one fork, its groups in the order of their clusters, and the value
+        of a cluster is the largest of its groups.
+    background : KernelSum or None
+        Functions that are added to those of the clusters.
     """
 
     samples: FloatArray
     forks: list[Fork]
     clusters: list[KernelSum]
+    n_nearest: int = 1
+    background: KernelSum | None = None
+
+    @property
+    def sums(self) -> list[KernelSum]:
+        """The functions of all clusters, and behind them those of the background."""
+        return self.clusters + ([] if self.background is None else [self.background])
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether one cluster decides alone, as in DC-SVM Eq. 11."""
+        return self.n_nearest == 1 and self.background is None
 
 
 @dataclass(frozen=True)
@@ -196,6 +217,8 @@ class Description:
         Least decision value of the second class by the rule "sign".
     margin : Margin
         Difference between decision values that matters, with which errors are compared.
+    calibration : Calibration or None
+        How decision values become probabilities, if they do.
     """
 
     functions: KernelSum | CurveSum | LogSum | ClusterSum
@@ -207,6 +230,7 @@ class Description:
     name: str
     threshold: float = 0.0
     margin: Margin = CLASS_MARGIN
+    calibration: Calibration | None = None
 
     @property
     def has_classes(self) -> bool:
@@ -223,9 +247,14 @@ class Description:
 
 
 def known(kernel: Kernel) -> SummedKernel:
-    """Return the kernel as a `SummedKernel`, which every kernel in a description is."""
+    """Return the kernel as a `SummedKernel`, which all kernels in a description but ANOVA are."""
     assert isinstance(kernel, SummedKernel)
     return kernel
+
+
+def is_linear(kernel: Kernel) -> bool:
+    """Return whether the sum of kernels at several vectors is one scalar product."""
+    return isinstance(kernel, SummedKernel) and kernel.form == Form()
 
 
 def describe(model: Any) -> Description:
@@ -237,6 +266,8 @@ def describe(model: Any) -> Description:
         names = getattr(model, "feature_names_in_", None)
         names = inner.feature_names if names is None else [str(name) for name in names]
         return replace(inner, feature_names=names, scaling=scaling)
+    if isinstance(model, KernelSearch):
+        return _describe_search(model)
     if not isinstance(model, _EXPORTED):
         raise TypeError(
             f"model: a {type(model).__name__} cannot be exported; give a fitted estimator of "
@@ -252,6 +283,15 @@ def describe(model: Any) -> Description:
         scaling=_describe_origin(model),
         name=type(model).__name__,
     )
+
+
+def _describe_search(model: KernelSearch) -> Description:
+    """Return the description of the final model of a search, with its probabilities."""
+    is_refitted(model)
+    check_is_fitted(model)
+    calibration = getattr(model, "calibration_", None)
+    found = describe(model.best_estimator_)
+    return replace(found, name=type(model).__name__, calibration=calibration)
 
 
 def _describe_rule(model: Any) -> dict[str, Any]:
@@ -294,12 +334,7 @@ def _describe_functions(model: Any) -> KernelSum | CurveSum | LogSum | ClusterSu
         zeros = np.zeros(len(model.coef))
         return _describe_sum(model.kernel, model.anchors, model.coef, zeros)
     if isinstance(model, EarlyModel):
-        if model.parts.background is not None or model.n_nearest > 1:
-            raise ValueError(
-                "model: early prediction with a background or by several clusters cannot be exported; "
-                "fit DCSVC with background=0 and n_nearest=1"
-            )
-        return _describe_clusters(model.parts)
+        return _describe_clusters(model.parts, model.n_nearest)
     if isinstance(model, BinModel):
         curves = np.asarray(model.curves, np.float64)
         return CurveSum(model.quantiser, model.offsets, curves, model.intercept)
@@ -312,6 +347,11 @@ def _describe_functions(model: Any) -> KernelSum | CurveSum | LogSum | ClusterSu
         log = model.encoder
         zero = NEGLIGIBLE * log.unit if log.skips_zero else -np.inf
         return LogSum(log.unit, log.offset, zero, model.coef, model.intercept)
+    if isinstance(model, PairModel):
+        raise ValueError(
+            "model: surfaces of pairs of features cannot be exported; fit AdditiveSVC with "
+            "interactions=0, or KernelSVC with an ANOVA kernel"
+        )
     raise ValueError(
         f"model: its predictor, {type(model).__name__}, cannot be exported; of DCSVC give one with "
         'combine="early" or "naive", of LRSVC one without explanatory function'
@@ -331,7 +371,7 @@ def _require_named(kernel: Kernel) -> None:
         )
 
 
-def _describe_clusters(parts: ClusterParts) -> ClusterSum:
+def _describe_clusters(parts: ClusterParts, n_nearest: int) -> ClusterSum:
     # A model of a precomputed kernel has no support vectors to select from.
     _require_named(parts.kernel)
     members = split_by_group(parts.clusters, len(parts.intercept))
@@ -341,8 +381,29 @@ def _describe_clusters(parts: ClusterParts) -> ClusterSum:
     ]
     forks: list[Fork] = []
     assert parts.partition is not None
-    _add_fork(forks, parts.partition, 0)
-    return ClusterSum(as_dense(parts.samples), forks, clusters)
+    if n_nearest == 1:
+        _add_fork(forks, parts.partition, 0)
+    else:
+        forks.append(_join_groups(parts.partition))
+    background = None
+    if parts.background is not None:
+        under = parts.background
+        background = _describe_sum(under.kernel, under.vectors, under.coef, under.intercept)
+    # The last of the clusters that are compared has a weight of zero.
+    n_nearest = max(1, min(n_nearest, len(clusters) - 1))
+    return ClusterSum(as_dense(parts.samples), forks, clusters, n_nearest, background)
+
+
+def _join_groups(partition: Partition) -> Fork:
+    """Return one fork with the groups of all clusters, in the order of the clusters."""
+    flat, clusters = partition.list_groups()
+    order = np.argsort(clusters, kind="stable")
+    pieces = [flat.sample[flat.bounds[g] : flat.bounds[g + 1]] for g in order]
+    bounds = np.cumsum([0, *map(len, pieces)])
+    return Fork(
+        np.concatenate(pieces), bounds, flat.squared_norms[order], flat.on_sphere,
+        clusters[order].tolist(),
+    )  # fmt: skip
 
 
 def _add_fork(forks: list[Fork], partition: Partition, first_cluster: int) -> int:

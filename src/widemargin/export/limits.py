@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from widemargin.export.description import ClusterSum, CurveSum, KernelSum, LogSum, known
 from widemargin.kernels import tiles_fast as tiles
-from widemargin.kernels.summed import SummedKernel
+from widemargin.kernels.anova import AnovaKernel, AnovaRBF
+from widemargin.kernels.base import Kernel
 
 #: Largest number of type float32, for models whose sums cannot overflow.
 FLOAT32_MAX = float(np.finfo(np.float32).max)
@@ -25,12 +26,14 @@ def find_limit(functions: KernelSum | CurveSum | LogSum | ClusterSum) -> float:
     if isinstance(functions, CurveSum | LogSum):
         return FLOAT32_MAX
     if isinstance(functions, KernelSum):
-        return _limit_kernel(known(functions.kernel), functions.vectors, _weigh(functions))
-    clusters = functions.clusters
-    vectors = np.vstack([functions.samples, *(cluster.vectors for cluster in clusters)])
+        return _limit_kernel(functions.kernel, functions.vectors, _weigh(functions))
+    clusters, background = functions.clusters, functions.background
+    vectors = np.vstack([functions.samples, *(each.vectors for each in functions.sums)])
     # The choice of a cluster compares sums of the kernel over samples.
     weight = max(float(len(functions.samples)), *(_weigh(cluster) for cluster in clusters))
-    return _limit_kernel(known(clusters[0].kernel), vectors, weight)
+    if background is not None:
+        weight += _weigh(background)
+    return _limit_kernel(clusters[0].kernel, vectors, weight)
 
 
 def _weigh(functions: KernelSum) -> float:
@@ -38,8 +41,12 @@ def _weigh(functions: KernelSum) -> float:
     return float(np.abs(functions.coef).sum(axis=1).max(initial=1.0))
 
 
-def _limit_kernel(kernel: SummedKernel, vectors: NDArray[np.float64], weight: float) -> float:
-    form, limit = kernel.form, LARGEST
+def _limit_kernel(kernel: Kernel, vectors: NDArray[np.float64], weight: float) -> float:
+    largest = 2.0 * float(np.abs(vectors).max(initial=0.0))
+    if isinstance(kernel, AnovaKernel):
+        # Squared differences must not overflow; means of two numbers cannot exceed twice the vector's.
+        return max(sqrt(LARGEST) if isinstance(kernel, AnovaRBF) else LARGEST, largest)
+    form, limit = known(kernel).form, LARGEST
     if form.finish == tiles.EXP2:
         # Squared distances must not overflow.
         limit = sqrt(LARGEST)
@@ -51,4 +58,4 @@ def _limit_kernel(kernel: SummedKernel, vectors: NDArray[np.float64], weight: fl
         slope = gamma * size
         # With gamma = 0 the kernel is constant, and only the dot product itself can overflow.
         limit = min(LARGEST, TOP / size, product / slope if slope > 0 else LARGEST)
-    return max(limit, 2.0 * float(np.abs(vectors).max(initial=0.0)))
+    return max(limit, largest)

@@ -12,6 +12,7 @@ from widemargin.export.description import Description, describe
 from widemargin.export.limits import find_limit
 from widemargin.export.onnx_functions import decide
 from widemargin.export.onnx_graph import Graph, Value
+from widemargin.export.onnx_probabilities import calibrate
 from widemargin.export.scaling import Scaling
 from widemargin.problem import class_pairs
 
@@ -38,7 +39,8 @@ def to_onnx(model: Any, *, dtype: str = "float32") -> Any:
     model : onnx.ModelProto
         The input is ``X`` of shape (n, n_features). The outputs of a classifier or one-class model
         are ``label`` of shape (n,), which is int64, string or ``dtype`` as the labels are integers,
-        strings or floats, and ``scores``, which is what `decision_function` returns. The output of a
+        strings or floats, and ``scores``, which is what `decision_function` returns. A `KernelSVCCV`
+        with ``calibration`` has a third, ``probabilities`` of shape (n, n_classes). The output of a
         regression is ``prediction``, which is what `predict` returns.
 
     Notes
@@ -123,10 +125,14 @@ def _add_classes(described: Description, decisions: Value) -> list[Any]:
     shape: list[int | None] = [None, len(described.classes)]
     if described.rule == "sign":
         shape = [None]
-    return [
+    outputs = [
         label.rename("label").declare([None]),
         scores.narrow().rename("scores").declare(shape),
     ]
+    if described.calibration is not None:
+        values = calibrate(described.calibration, decisions).narrow()
+        outputs.append(values.rename("probabilities").declare([None, len(described.classes)]))
+    return outputs
 
 
 def _judge(described: Description, decisions: Value) -> tuple[Value, Value]:

@@ -6,18 +6,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin.additive.quantiser import Quantiser
+from widemargin.divide.cluster_models import WEIGHT_POWER
 from widemargin.export.description import (
     ClusterSum,
     CurveSum,
     Fork,
     KernelSum,
     LogSum,
+    is_linear,
     known,
 )
 from widemargin.export.onnx_graph import Value
-from widemargin.kernels import RBF, ExpChi2, Hellinger, PowerMean
+from widemargin.kernels import RBF, ExpChi2, Hellinger, Kernel, PowerMean
 from widemargin.kernels import tiles_fast as tiles
-from widemargin.kernels.summed import FLOAT32_NORM, LOG2_E, Form, SummedKernel
+from widemargin.kernels.anova import AnovaKernel, AnovaRBF
+from widemargin.kernels.summed import FLOAT32_NORM, LOG2_E, SummedKernel
 
 FloatArray = NDArray[np.float64]
 
@@ -30,20 +33,28 @@ def decide(functions: KernelSum | CurveSum | LogSum | ClusterSum, x: Value) -> V
         return _decide_curves(functions, x)
     if isinstance(functions, LogSum):
         return _decide_logs(functions, x)
-    return _decide_fork(functions, 0, x)
+    decisions = (
+        _decide_fork(functions, 0, x) if functions.n_nearest == 1 else _decide_nearest(functions, x)
+    )
+    if functions.background is None:
+        return decisions
+    return decisions + _decide_kernels(functions.background, x)
 
 
 def _decide_kernels(functions: KernelSum, x: Value) -> Value:
-    kernel, vectors, coef = known(functions.kernel), functions.vectors, functions.coef.T
-    if len(vectors) == 0 or kernel.form == Form():
+    kernel, vectors, coef = functions.kernel, functions.vectors, functions.coef.T
+    if len(vectors) == 0:
+        return x @ np.zeros((vectors.shape[1], coef.shape[1])) + functions.intercept
+    if is_linear(kernel):
         # The sum of linear kernels is one product with the sum of all vectors.
-        return _transform(kernel, x) @ (kernel.transform(vectors).T @ coef) + functions.intercept
+        total = known(kernel).transform(vectors).T @ coef
+        return _transform(kernel, x) @ total + functions.intercept
     # Without intercept the sign depends on kernel values even where they are tiny.
     far = bool((functions.intercept == 0.0).any())
     return _compare(kernel, x, vectors, far=far) @ coef + functions.intercept
 
 
-def _transform(kernel: SummedKernel, x: Value) -> Value:
+def _transform(kernel: Kernel, x: Value) -> Value:
     """Return the features that the kernel's operation takes, up to a factor."""
     if kernel.needs_nonnegative:
         x = x.apply("Max", 0.0)
@@ -51,13 +62,16 @@ def _transform(kernel: SummedKernel, x: Value) -> Value:
     return x.apply("Sqrt") if is_root else x
 
 
-def _compare(kernel: SummedKernel, x: Value, vectors: FloatArray, *, far: bool = False) -> Value:
+def _compare(kernel: Kernel, x: Value, vectors: FloatArray, *, far: bool = False) -> Value:
     """Return the kernel between queries and vectors; with ``far`` it underflows as float64 does.
 
     The result is float64 in any case, because a sum of thousands of float32 would lose digits.
     """
-    form = kernel.form
     x = _transform(kernel, x)
+    if isinstance(kernel, AnovaKernel):
+        return _sum_pairs(kernel, x, vectors)
+    kernel = known(kernel)
+    form = kernel.form
     if form.finish == tiles.EXP2:
         logs = _log_kernel(kernel, x, vectors)
         return (logs.cast(np.float64) if far else logs.narrow()).apply("Exp").cast(np.float64)
@@ -113,6 +127,26 @@ def _sum_means(kernel: SummedKernel, x: Value, vectors: FloatArray) -> Value:
     return x.each_row(len(vectors), compare_row)
 
 
+def _sum_pairs(kernel: AnovaKernel, x: Value, vectors: FloatArray) -> Value:
+    """Return ANOVA kernels in float64: sums of pairs are differences of squares here."""
+    x = x.cast(np.float64)
+    others = x.graph.constant(vectors)
+
+    def compare_row(row: Value) -> Value:
+        low, high = row.apply("Min", others), row.apply("Max", others)
+        if isinstance(kernel, AnovaRBF):
+            values = ((high - low) * (high - low) * -kernel.gamma).apply("Exp")
+        elif kernel.op == tiles.MIN:
+            values = low
+        else:
+            values = low * _ratio(high, low + high) * 2.0
+        sums = values.total()
+        pairs = (sums * sums - (values * values).total()) * 0.5
+        return sums * kernel.curve_factor + pairs * kernel.pair_factor
+
+    return x.each_row(len(vectors), compare_row)
+
+
 def _jensen_shannon(low: Value, high: Value) -> Value:
     """``((low + high) log(1 + u) - low log(u)) / log(4)`` with ``u = low / high``."""
     ratio = _ratio(low, high)
@@ -147,7 +181,7 @@ def _encode(quantiser: Quantiser, x: Value) -> Value:
     """Return the codes of feature values, with the operations of `Quantiser.encode`."""
     x = x - quantiser.low
     if quantiser.spacing == "quantile":
-        return _search(0.5 * (quantiser.grid[1:] + quantiser.grid[:-1]), x / quantiser.span)
+        return search(0.5 * (quantiser.grid[1:] + quantiser.grid[:-1]), x / quantiser.span)
     x = (x * (1.0 / quantiser.span)).apply("Clip", 0.0, 1.0)
     if quantiser.spacing == "sqrt":
         x = x.apply("Sqrt")
@@ -155,7 +189,7 @@ def _encode(quantiser: Quantiser, x: Value) -> Value:
     return (x if quantiser.cut else x + 0.5).cast(np.int64)
 
 
-def _search(bounds: FloatArray, x: Value) -> Value:
+def search(bounds: FloatArray, x: Value) -> Value:
     """Return how many of the ascending bounds are below each value, by bisection."""
     n_steps = len(bounds).bit_length()
     padded = np.full(2**n_steps, np.inf)
@@ -193,19 +227,62 @@ def _decide_fork(functions: ClusterSum, number: int, x: Value) -> Value:
             values.append(_decide_fork(functions, -1 - target, queries))
         else:
             values.append(_decide_kernels(functions.clusters[target], queries))
-    places = rows[0].apply("Concat", *rows[1:], axis=0).apply("Unsqueeze", np.array([1]))
-    decisions = values[0].apply("Concat", *values[1:], axis=0)
-    return decisions.apply("ScatterND", places, decisions)
+    return _collect(rows, values)
+
+
+def _decide_nearest(functions: ClusterSum, x: Value) -> Value:
+    """Add up the functions of the nearest clusters with weights, as `weigh_clusters` says."""
+    n_nearest, n_functions = functions.n_nearest, len(functions.clusters[0].intercept)
+    values = _rate_groups(functions, functions.forks[0], x)
+    values, nearest = _rate_clusters(functions.forks[0], values).top(n_nearest + 1)
+    first, last = (values.apply("Gather", np.array([r]), axis=1) for r in (0, n_nearest))
+    behind = values.apply("Gather", np.arange(1, n_nearest), axis=1)
+    span = (first - last).apply("Max", np.finfo(np.float64).tiny)
+    # The weight of the nearest cluster is one before all are divided by their sum.
+    weights = ((first - first) + 1.0).apply(
+        "Concat", ((behind - last) / span).apply("Pow", float(WEIGHT_POWER)), axis=1
+    )
+    weights = weights / weights.total(keep=True)
+    # Every query and rank is computed with its cluster, and then collected.
+    leads_to = nearest.apply("Gather", np.arange(n_nearest), axis=1)
+    leads_to = leads_to.apply("Reshape", np.array([-1]))
+    places, terms = [], []
+    for c, cluster in enumerate(functions.clusters):
+        here = leads_to.apply("Equal", c).apply("NonZero").apply("Squeeze", np.array([0]))
+        places.append(here)
+        terms.append(_decide_kernels(cluster, x.apply("Gather", here / n_nearest)))
+    collected = _collect(places, terms).apply("Reshape", np.array([-1, n_nearest, n_functions]))
+    return (collected * weights.apply("Unsqueeze", np.array([2]))).total()
+
+
+def _rate_clusters(fork: Fork, values: Value) -> Value:
+    """Return the value of each cluster, the largest of its groups; groups are sorted by cluster."""
+    groups = np.split(np.arange(len(fork.targets)), np.flatnonzero(np.diff(fork.targets)) + 1)
+    longest = max(map(len, groups))
+    columns = np.array([np.resize(mine, longest) for mine in groups])
+    return values.apply("Gather", columns, axis=1).apply("ReduceMax", axes=[2], keepdims=0)
+
+
+def _collect(places: list[Value], values: list[Value]) -> Value:
+    """Return the rows of some matrices in their places, which are all places together."""
+    rows = places[0].apply("Concat", *places[1:], axis=0).apply("Unsqueeze", np.array([1]))
+    joined = values[0].apply("Concat", *values[1:], axis=0)
+    return joined.apply("ScatterND", rows, joined)
 
 
 def _choose_groups(functions: ClusterSum, fork: Fork, x: Value) -> Value:
     """Return the number of the nearest group, the first of several."""
-    kernel = known(functions.clusters[0].kernel)
+    return _rate_groups(functions, fork, x).first_largest()
+
+
+def _rate_groups(functions: ClusterSum, fork: Fork, x: Value) -> Value:
+    """Return the value of every group, the largest of which is the nearest."""
+    kernel = functions.clusters[0].kernel
     similar = _compare(kernel, x, functions.samples[fork.samples])
     if kernel.floor > 0.0:
         similar = similar.apply("Max", kernel.floor)
     sizes = np.diff(fork.bounds)
     means = similar @ np.repeat(np.eye(len(sizes)), sizes, axis=0) / sizes.astype(np.float64)
     if fork.on_sphere:
-        return (means / fork.norms).first_largest()
-    return (means - 0.5 * fork.squared_norms).first_largest()
+        return means / fork.norms
+    return means - 0.5 * fork.squared_norms

@@ -114,6 +114,17 @@ class Value:
         """Return the column of the largest number of every row, the first of several."""
         return self.apply("ArgMax", axis=1, keepdims=0)
 
+    def top(self, n: int) -> tuple["Value", "Value"]:
+        """Return the largest numbers of every row in descending order, and their columns."""
+        names = [self.graph.name("TopK") for _ in range(2)]
+        count = self.graph.constant(np.array([n]))
+        node = self.graph.onnx.helper.make_node("TopK", [self.name, count.name], names, axis=1)
+        self.graph.nodes.append(node)
+        largest, columns = names
+        return Value(self.graph, largest, self.dtype), Value(
+            self.graph, columns, np.dtype(np.int64)
+        )
+
     def each_row(self, width: int, function: Callable[["Value"], "Value"]) -> "Value":
         """Return the results, ``width`` numbers each, of a function of every row.
 

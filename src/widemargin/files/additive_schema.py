@@ -12,6 +12,8 @@ from widemargin.additive.intersection_svc import IntersectionSVC
 from widemargin.additive.kernel_scale import KernelScaleMixin
 from widemargin.additive.lr_svc import LRSVC
 from widemargin.additive.mixins import CurvesMixin, NonnegativeMixin
+from widemargin.additive.pair_cells import N_LEVELS
+from widemargin.additive.pair_model import PairModel
 from widemargin.additive.power_mean_svc import OLD_DUAL, PowerMeanSVC
 from widemargin.additive.quantiser import SPACINGS, Quantiser
 from widemargin.arguments import is_finite_number
@@ -29,6 +31,7 @@ from widemargin.files.fields import (
     Entry,
     Field,
     at_least,
+    below,
     in_domain,
     is_flag,
     is_positive_integer,
@@ -65,6 +68,16 @@ _BINS = (
     Field("curves", FLOATS, ("n_functions", "n_codes"), attribute="curves"),
     _INTERCEPT,
 )
+#: The surfaces of an `AdditiveSVC` with interactions.
+_PAIRS = (
+    Field("pairs", np.int64, ("n_pairs", 2), below("n_features"), "pairs"),
+    Field("pair_levels", np.uint8, ("n_pairs", 2, "n_bins"), below("n_levels"), "levels"),
+    Field("pair_values", np.float64, ("n_pairs", 2, "n_levels"), attribute="values"),
+    Field(
+        "heights", np.float64, ("n_functions", "n_pairs", "n_levels", "n_levels"),
+        attribute="heights",
+    ),
+)  # fmt: skip
 _LOG_ENTRIES = (
     Entry("unit", lambda value: is_finite_number(value) and value > 0),
     Entry("offset", lambda value: is_finite_number(value) and value > 0),
@@ -101,6 +114,8 @@ def write_additive(model: AdditiveSVC | IntersectionSVC | PowerMeanSVC) -> State
     """Return the header values and arrays of an additive classifier."""
     meta, arrays = _write_linear(model)
     meta["model"], curves = _write_model(model._model)
+    if hasattr(model, "scaling_"):
+        meta["scaling"] = model.scaling_
     return meta, arrays | write_fields(_ATTRIBUTES, model) | curves
 
 
@@ -116,7 +131,14 @@ def read_additive(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) ->
     set_attributes(model, _ATTRIBUTES, found)
     model._model = _read_model(meta.get("model"), arrays, context)
     if not isinstance(model, PowerMeanSVC):
+        # Files of earlier versions have the parameter only, and no "auto".
+        model.scaling_ = meta.get("scaling", model.scaling)
+        if model.scaling_ not in ("max", None):
+            raise ModelFileError(f"scaling: must be 'max' or None, got {model.scaling_!r}")
         model.quantiser_ = _find_quantiser(model._model)
+    if isinstance(model._model, PairModel):
+        require(cls is AdditiveSVC, "its model is of another classifier")
+        model.interactions_ = model._model.pairs
     if isinstance(model, AdditiveSVC) and isinstance(model._model, TableModel):
         # partial_fit continues with this table.
         model._table = model.tables_
@@ -135,8 +157,11 @@ def _read_linear(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) -> 
     if cls is PowerMeanSVC and isinstance(params, dict) and params.get("solver") == OLD_DUAL:
         meta = meta | {"params": params | {"solver": "dual"}}
     if cls in (IntersectionSVC, PowerMeanSVC) and isinstance(meta.get("params"), dict):
-        # Earlier versions of these classes had no intercept.
-        meta = meta | {"params": {"fit_intercept": False} | meta["params"]}
+        # Earlier versions of these classes had no intercept, and one range of bins for all features.
+        before: dict[str, Any] = {"fit_intercept": False}
+        if cls is IntersectionSVC:
+            before["scaling"] = None
+        meta = meta | {"params": before | meta["params"]}
     model = read_common(cls, meta, arrays)
     set_attributes(model, _N_ITER, read_fields(_N_ITER, arrays, Context()))
     numbers = meta.get("numbers")
@@ -150,7 +175,9 @@ def _read_linear(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) -> 
     return model
 
 
-def _find_quantiser(model: TableModel | BinModel) -> Quantiser:
+def _find_quantiser(model: TableModel | BinModel | PairModel) -> Quantiser:
+    if isinstance(model, PairModel):
+        return model.base.quantiser
     if isinstance(model, BinModel):
         return model.quantiser
     require(isinstance(model.encoder, BinEncoder), "its model is of another classifier")
@@ -158,7 +185,10 @@ def _find_quantiser(model: TableModel | BinModel) -> Quantiser:
     return model.encoder.quantiser
 
 
-def _write_model(model: TableModel | BinModel) -> State:
+def _write_model(model: TableModel | BinModel | PairModel) -> State:
+    if isinstance(model, PairModel):
+        meta, arrays = _write_model(model.base)
+        return meta | {"kind": "pairs"}, arrays | write_fields(_PAIRS, model)
     if isinstance(model, BinModel):
         meta, arrays = _write_quantiser(model.quantiser)
         return {"kind": "bins", **meta}, arrays | write_fields(_BINS, model)
@@ -170,7 +200,9 @@ def _write_model(model: TableModel | BinModel) -> State:
     return {"kind": "table", **meta}, arrays | write_fields(_TABLE, model)
 
 
-def _read_model(meta: Any, arrays: Mapping[str, Any], context: Context) -> TableModel | BinModel:
+def _read_model(
+    meta: Any, arrays: Mapping[str, Any], context: Context
+) -> TableModel | BinModel | PairModel:
     require(isinstance(meta, dict), "entry 'model' is missing or wrong")
     kind = meta.get("kind")
     if kind == "log":
@@ -179,17 +211,26 @@ def _read_model(meta: Any, arrays: Mapping[str, Any], context: Context) -> Table
         fits = numbers["n_anchors"] == context.sizes["n_terms"]
         require(fits, "entry 'n_anchors' does not match array 'coef'")
         return TableModel(LogEncoder(**numbers), found["coef"], found["intercept"])
-    require(kind in ("bins", "table"), "the kind of its model is not known")
+    require(kind in ("bins", "pairs", "table"), "the kind of its model is not known")
     quantiser = _read_quantiser(meta, arrays, context)
-    if kind == "bins":
+    if kind in ("bins", "pairs"):
         found = read_fields(_BINS, arrays, context)
         offsets = found["offsets"]
         good = offsets[0] == 0 and (np.diff(offsets) >= 1).all()
         require(good and offsets[-1] == context.sizes["n_codes"], "array 'offsets' is wrong")
-        return BinModel(quantiser, offsets, found["curves"], found["intercept"])
+        base = BinModel(quantiser, offsets, found["curves"], found["intercept"])
+        return base if kind == "bins" else _read_pairs(base, arrays, context)
     context.sizes["n_bins"] = quantiser.n_bins
     found = read_fields(_TABLE, arrays, context)
     return TableModel(BinEncoder(quantiser, found["table"]), found["coef"], found["intercept"])
+
+
+def _read_pairs(base: BinModel, arrays: Mapping[str, Any], context: Context) -> PairModel:
+    context.sizes.update(n_bins=base.quantiser.n_bins, n_levels=N_LEVELS)
+    found = read_fields(_PAIRS, arrays, context)
+    return PairModel(
+        base, found["pairs"], found["pair_levels"], found["pair_values"], found["heights"]
+    )
 
 
 def _write_quantiser(quantiser: Quantiser) -> State:

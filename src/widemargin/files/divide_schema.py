@@ -176,8 +176,8 @@ def _read_parts(model: DCSVC | DCSVR, arrays: Mapping[str, Any], context: Contex
     committee: Committee | None = None
     sizes = context.sizes
     is_precomputed = isinstance(model.kernel_, Precomputed)
-    if model.level_ == 0:
-        require(sizes["n_clusters"] == 1, "level 0 has more than one cluster")
+    if model.level_ == 0 or "partition_groups" not in arrays:
+        require(sizes["n_clusters"] == 1, "it has several clusters but no partition")
     else:
         if is_precomputed:
             # Samples are columns of the kernel matrix.

@@ -13,7 +13,7 @@ from widemargin.files.fields import (
     Context,
     Entry,
     finite,
-    is_positive_integer,
+    is_width,
     one_of,
     read_entries,
 )
@@ -88,7 +88,7 @@ def read_fitted(
 ) -> Any:
     """Return an estimator with what `write_fitted` stored; ``classes`` check its class weights."""
     reasons = one_of([reason.value for reason in StopReason])
-    entries = (Entry("n_features", is_positive_integer), Entry("stop_reason", reasons))
+    entries = (Entry("n_features", is_width), Entry("stop_reason", reasons))
     values = read_entries(entries, meta)
     model = build_estimator(cls, meta.get("params"), classes)
     model.stop_reason_ = values["stop_reason"]

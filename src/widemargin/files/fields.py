@@ -142,6 +142,11 @@ def is_positive_integer(value: Any) -> bool:
     return type(value) is int and value > 0
 
 
+def is_width(value: Any) -> bool:
+    """Tell whether a JSON value is a number of features that a row in memory can have."""
+    return is_positive_integer(value) and value <= np.iinfo(np.intp).max // 8
+
+
 def is_flag(value: Any) -> bool:
     """Tell whether a JSON value is true or false."""
     return type(value) is bool

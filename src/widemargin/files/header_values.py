@@ -16,7 +16,14 @@ from widemargin.kernels import KERNELS, CallableKernel, Kernel
 _MAX_DEGREE = 1000
 #: Parameters that came after the first model files, which lack them; their defaults hold there.
 _LATER_PARAMS = frozenset(
-    {"decision_function_shape", "break_ties", "shrinking", "cache_size", "probability"}
+    {
+        "decision_function_shape",
+        "break_ties",
+        "shrinking",
+        "cache_size",
+        "probability",
+        "interactions",
+    }
 )
 
 
@@ -33,6 +40,8 @@ def _plain_value(name: str, value: Any) -> Any:
         return {"kernel": write_kernel(value)}
     if isinstance(value, Mapping):
         return {"pairs": [[_plain_value(name, k), _plain_value(name, v)] for k, v in value.items()]}
+    if isinstance(value, list | tuple | np.ndarray) and np.ndim(value) == 1:
+        return {"numbers": [_plain_value(name, number) for number in value]}
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, str | bool | int):
@@ -69,6 +78,11 @@ def _read_value(value: Any) -> Any:
         return float(value["float"])
     if isinstance(value, dict) and set(value) == {"kernel"}:
         return read_kernel(value["kernel"])
+    if isinstance(value, dict) and set(value) == {"numbers"}:
+        numbers = value["numbers"]
+        fits = isinstance(numbers, list) and all(map(is_finite_number, numbers))
+        require(fits, "a list of numbers is wrong")
+        return numbers
     if isinstance(value, dict) and set(value) == {"pairs"}:
         pairs = value["pairs"]
         fits = isinstance(pairs, list) and all(isinstance(p, list) and len(p) == 2 for p in pairs)
@@ -101,6 +115,8 @@ def read_kernel(meta: Any) -> Kernel:
     require(set(params) == names, "its kernel's parameters are wrong")
     require(params.get("gamma", 0.0) >= 0, "its kernel's gamma is negative")
     require(params.get("p", -1.0) <= 0, "its kernel's p is positive")
+    for name in ("weight", "curve_mean", "pair_mean"):
+        require(params.get(name, 0.0) >= 0, f"its kernel's {name} is negative")
     degree = params.get("degree", 0)
     require(isinstance(degree, int) and 0 <= degree <= _MAX_DEGREE, "its kernel's degree is wrong")
     return cls(**params)

@@ -13,9 +13,11 @@ from widemargin.additive.lr_svc import LRSVC
 from widemargin.additive.power_mean_svc import PowerMeanSVC
 from widemargin.divide.dc_svc import DCSVC
 from widemargin.divide.dc_svr import DCSVR
+from widemargin.divide.kernel_svc_cv import KernelSVCCV
 from widemargin.exact.kernel_one_class import KernelOneClassSVM
 from widemargin.exact.kernel_svc import KernelSVC
 from widemargin.exact.kernel_svr import KernelSVR
+from widemargin.exact.kernel_svr_cv import KernelSVRCV
 from widemargin.files.additive_schema import (
     read_additive,
     read_regression,
@@ -40,12 +42,15 @@ from widemargin.files.kernel_schema import (
 )
 from widemargin.files.projected_schema import read_projected, write_projected
 from widemargin.files.scaled_models import KIND, check_pipeline, read_pipeline, write_pipeline
+from widemargin.files.search_schema import read_search, write_search
 from widemargin.files.stored_params import check_params
 from widemargin.projected.projected_svc import ProjectedSVC
 
 _SCHEMAS = (
     Schema(KernelSVC, write_exact, read_exact),
     Schema(KernelSVR, write_svr, read_svr),
+    Schema(KernelSVCCV, write_search, read_search),
+    Schema(KernelSVRCV, write_search, read_search),
     Schema(KernelOneClassSVM, write_one_class, read_one_class),
     Schema(DCSVC, write_divided, read_divided),
     Schema(DCSVR, write_divided_svr, read_divided_svr),
@@ -63,7 +68,9 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator to a file.
 
     The file holds a JSON header and raw arrays, no pickle: reading one never runs code. Callbacks
-    are not kept, nor the models of levels below that of a `DCSVC` or `DCSVR`.
+    are not kept, nor the models of levels below that of a `DCSVC` or `DCSVR`. Of a `KernelSVCCV` or
+    `KernelSVRCV` the file holds the final model, its probabilities, the grid and the scores, but not
+    ``cv_results_`` and ``decision_oof_``.
 
     Parameters
     ----------

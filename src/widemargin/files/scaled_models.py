@@ -82,15 +82,16 @@ def read_pipeline(
 
 
 def _read_scaler(step: dict[str, Any], number: int, arrays: Mapping[str, Any], width: int) -> Any:
-    require(step.get("scaler") in SCALERS, f"the scaler of step {number} is not known")
+    kind = step.get("scaler")
+    is_known = isinstance(kind, str) and kind in SCALERS
+    require(is_known, f"the scaler of step {number} is not known")
     cls, fitted, names = SCALERS[step["scaler"]]
     params = step.get("params", {})
     require(isinstance(params, dict) and set(params) == set(names), "wrong parameters of a scaler")
     values = {n: tuple(v) if isinstance(v, list) else v for n, v in params.items()}
     for name, value in values.items():
         if name == "feature_range":
-            is_range = isinstance(value, tuple) and len(value) == 2 and value[0] < value[1]
-            require(is_range, "the range of a scaler is none")
+            require(_is_range(value), "the range of a scaler is none")
         else:
             require(isinstance(value, bool), f"{name} of a scaler is no switch")
     scaler = cls(**values)
@@ -99,7 +100,8 @@ def _read_scaler(step: dict[str, Any], number: int, arrays: Mapping[str, Any], w
         is_optional = step["scaler"] == "StandardScaler"
         require(array is not None or is_optional, f"a scaler has no {attribute}")
         if array is not None:
-            is_right = array.shape == (width,) and array.dtype == np.float64
+            # A scaler of float32 data has numbers of that type.
+            is_right = array.shape == (width,) and array.dtype in (np.float32, np.float64)
             require(is_right and np.isfinite(array).all(), f"{attribute} of a scaler is damaged")
         setattr(scaler, attribute, array)
     needs_scale = values.get("with_std", True)
@@ -107,3 +109,13 @@ def _read_scaler(step: dict[str, Any], number: int, arrays: Mapping[str, Any], w
     require(not values.get("with_mean") or scaler.mean_ is not None, "a scaler has no mean")
     scaler.n_features_in_, scaler.n_samples_seen_ = width, 1
     return scaler
+
+
+def _is_range(value: Any) -> bool:
+    """Whether a value of a header is a pair of finite numbers in increasing order."""
+    if not isinstance(value, tuple) or len(value) != 2:
+        return False
+    are_numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in value)
+    # Integers of a header may be larger than any float.
+    largest = float(np.finfo(np.float64).max)
+    return are_numbers and -largest <= value[0] < value[1] <= largest

@@ -1,6 +1,7 @@
 """Parameters that model files may hold: those that a fit would take."""
 
 from collections.abc import Callable, Iterable
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,10 @@ from sklearn.utils import check_random_state
 
 from widemargin.additive.lr_svc import LRSVC
 from widemargin.additive.power_mean_svc import PowerMeanSVC
+from widemargin.arguments import check_integer
+from widemargin.exact.search_base import KernelSearch
+from widemargin.exact.search_grid import check_values, list_degrees
+from widemargin.exact.search_scoring import resolve_scorer
 from widemargin.kernel_arguments import resolve_kernel
 from widemargin.memory import parse_bytes
 from widemargin.parallel import count_threads
@@ -35,6 +40,8 @@ def check_params(model: Any, classes: NDArray[Any] | None) -> None:
         parse_bytes(params["memory"])
     if "gamma" in params:
         resolve_kernel(model.kernel, model.gamma, model.degree, model.coef0, _ANY_DATA)
+    if isinstance(model, KernelSearch):
+        _check_search(model)
     if isinstance(params.get("n_basis"), str) and params["n_basis"] != "auto":
         parse_bytes(params["n_basis"], name="n_basis")
     if isinstance(model, PowerMeanSVC):
@@ -47,6 +54,28 @@ def check_params(model: Any, classes: NDArray[Any] | None) -> None:
         _name_errors(
             "class_weight", validate_class_weights, params["class_weight"], classes, classes
         )
+
+
+def _check_search(model: Any) -> None:
+    """Raise ValueError for a parameter of a search that a fit would refuse, or no file can hold."""
+    resolve_kernel(model.kernel, 1.0, list_degrees(model.degree)[0], model.coef0, _ANY_DATA)
+    for name, value in model.get_params(deep=False).items():
+        is_word = name == "gammas" and isinstance(value, str) and value in ("scale", "auto")
+        if name in ("Cs", "gammas", "epsilons") and not is_word:
+            check_values(name, value, zero=name == "epsilons")
+    if model.cv is not None and not isinstance(model.cv, Integral):
+        raise ValueError(
+            f"cv: a model file holds a number of folds, not {model.cv!r:.80}; call "
+            "set_params(cv=5) before saving, which changes nothing about the fitted model"
+        )
+    if model.cv is not None:
+        check_integer("cv", model.cv, low=2)
+    if callable(model.scoring):
+        raise ValueError(
+            f"scoring: a model file holds the name of a scorer, not {model.scoring!r:.80}; call "
+            "set_params(scoring=None) before saving"
+        )
+    _name_errors("scoring", resolve_scorer, model, model.scoring)
 
 
 def _name_errors(name: str, check: Callable[..., object], *args: Any) -> None:
