@@ -9,10 +9,12 @@ from types import ModuleType
 from benchmarks import (
     additive,
     divide,
+    early,
     experiments,
     first_use,
     map_command,
     pages,
+    pairs,
     projected,
     quick,
     tune,
@@ -23,7 +25,14 @@ from benchmarks.run import Plan, run_plan
 from benchmarks.suites import SUITES
 
 Commands = "argparse._SubParsersAction[argparse.ArgumentParser]"
-FAMILIES = {"divide": divide, "additive": additive, "projected": projected, "tune": tune}
+FAMILIES = {
+    "divide": divide,
+    "early": early,
+    "additive": additive,
+    "projected": projected,
+    "tune": tune,
+    "pairs": pairs,
+}
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -58,5 +58,6 @@ def run_approximation() -> Iterator[Row]:
             error = np.abs(read @ write.T - exact)
             row[f"{kernel}: mean"] = float(error.mean())
             row[f"{kernel}: relative (%)"] = float(100 * (error / exact).mean())
+            row[f"{kernel}: largest relative (%)"] = float(100 * (error / exact).max())
             row[f"{kernel}: mean at 0.09"] = float(error[:, FIXED].mean())
         yield row

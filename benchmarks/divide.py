@@ -18,9 +18,7 @@ from benchmarks.datasets.covtype import load as load_covtype
 from benchmarks.divide_claims import (
     run_bound,
     run_combine,
-    run_grid,
-    run_grid_libsvm,
-    run_grid_narrow,
+    run_combine_published,
     run_levels,
     run_poly,
     run_support,
@@ -194,11 +192,9 @@ EXPERIMENTS: Experiments = {
     "mnist-60k": run_mnist_60k,
     "growth": run_growth,
     "combine": run_combine,
+    "combine-published": run_combine_published,
     "levels": run_levels,
     "bound": run_bound,
     "support": run_support,
     "poly": run_poly,
-    "grid": run_grid,
-    "grid-narrow": run_grid_narrow,
-    "grid-libsvm": run_grid_libsvm,
 }

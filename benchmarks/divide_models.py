@@ -11,10 +11,13 @@ from benchmarks.records import BenchmarkData
 from benchmarks.settings import THREADS, TOL
 from benchmarks.timing import read_peak_rss, time_call, touch_memory
 from widemargin import DCSVC, KernelSVC
+from widemargin.baselines.cascade_layers import Cascade, CascadeFit
 from widemargin.budget import Budget
+from widemargin.divide import PAPER
 from widemargin.divide.cluster_models import EarlyModel
 from widemargin.exact.dual_problem import classification_dual
 from widemargin.exact.several_problems import solve_problems
+from widemargin.exact.solution import Solution
 from widemargin.kernels import Kernel
 from widemargin.parallel import open_workers
 
@@ -25,6 +28,11 @@ def exact(params: dict[str, Any]) -> KernelSVC:
 
 #: Early prediction by Eq. 11; ``benchmarks/early.py`` measures what is beyond the paper.
 NEAREST: dict[str, Any] = {"background": 0, "overlap": 0.0, "n_nearest": 1}
+
+
+def published(params: dict[str, Any], **more: Any) -> DCSVC:
+    """DC-SVM with the algorithm of its paper."""
+    return DCSVC(**params, tol=TOL, n_jobs=THREADS, **PAPER, **more)
 
 
 def divided(params: dict[str, Any], **more: Any) -> DCSVC:
@@ -96,6 +104,32 @@ def glue(
     for dual, found in zip(duals, solutions, strict=True):
         coef[dual.index] = found.coef
     return coef
+
+
+class LayeredCascade(Cascade):
+    """A cascade that keeps the support vectors of every layer, by its number of sets."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.support: dict[int, set[int]] = {}
+
+    def take_solutions(self, solutions: list[Solution], seconds: float) -> None:
+        super().take_solutions(solutions, seconds)
+        self.support[len(solutions)] = {int(row) for rows in self._sets for row in rows}
+
+
+def cascade_support(
+    kernel: Kernel, data: BenchmarkData, C: float, n_layers: int
+) -> dict[int, set[int]]:
+    """Support vectors that one round of a cascade passes on, by the number of sets of the layer."""
+    everyone = np.arange(len(data.y_train))
+    costs = np.full(len(everyone), C)
+    dual = classification_dual(everyone, data.y_train.astype(float), costs, intercept=False)
+    cascade = LayeredCascade(dual, n_layers, np.random.default_rng(0))
+    with open_workers(THREADS) as workers:
+        points = kernel.prepare(data.X_train)
+        CascadeFit(kernel, points, workers, Budget(TOL), 0, 0).run([cascade], max_rounds=1)
+    return cascade.support
 
 
 def dual_objective(kernel: Kernel, data: BenchmarkData, coef: NDArray[np.float64]) -> float:

@@ -1,155 +1,178 @@
-"""When does early prediction pay? Error against time on six sets.
+"""When does early prediction pay? Exact fits, the paper's early prediction, ours, and samples.
 
-``python -m benchmarks.early run [set ...]`` measures and appends to the file
-``benchmarks/results/early.jsonl``. ``python -m benchmarks.early table`` prints the table of the page.
-``python -m benchmarks render`` draws ``docs/_build/early.png``. Times are seconds of CPU of one
-thread, so that other work on the machine matters less.
+Times are seconds of CPU of one thread, so that other work on the machine matters less.
 """
 
-import json
-import sys
-import time
 from collections.abc import Iterator
+from functools import partial, update_wrapper
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.machine import describe_machine
-from benchmarks.papers.sets import load_set
+from benchmarks.datasets.covtype import load as load_covtype
+from benchmarks.early_data import SETS, TEST_ROWS, load_rows
+from benchmarks.experiments import Experiments, Row
 from benchmarks.records import BenchmarkData
 from benchmarks.settings import TOL
+from benchmarks.timing import time_call
 from widemargin import DCSVC, KernelSVC
 from widemargin.divide import PAPER
 
+TITLE = "Early prediction: measurements"
 RESULTS = Path("benchmarks", "results", "early.jsonl")
-#: Training rows of each set, and test rows of all.
-SETS = {
-    "covtype": 50_000, "ijcnn1": 49_990, "census": 50_000, "mnist": 20_000, "cifar": 10_000,
-    "gauss": 60_000,
-}  # fmt: skip
-TEST_ROWS = 20_000
-#: Rows of random samples that are solved exactly, the method that early prediction must beat.
-SAMPLES = (2500, 5000, 10_000)
-Row = dict[str, Any]
+#: Rows of random samples that are solved exactly.
+SAMPLES = (2500, 5000, 10_000, 20_000)
+#: The time to solve a sample grows with this power of its rows.
+SAMPLE_GROWTH = 1.6
+#: Fits of less than this many seconds are repeated, and the least time counts.
+SHORT_SECONDS, REPEATS = 1.0, 3
+#: Rows of covtype over three doublings, and rows of each cluster.
+GROWTH_ROWS, CLUSTER_ROWS = (58_101, 116_202, 232_405, 464_810), 1816
 
 
-def make_gauss(n_rows: int) -> BenchmarkData:
-    """Twenty Gaussian features without clusters, and a label that all of them decide with noise."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(n_rows + TEST_ROWS, 20)).astype(np.float32)
-    score = X[:, 0] * X[:, 1] + X[:, 2] * X[:, 3] + np.sin(2 * X[:, 4])
-    score += 0.5 * X @ rng.normal(size=20) + 0.5 * rng.normal(size=len(X))
-    y = np.where(score > 0, 1, -1)
-    params = {"C": 1.0, "gamma": 0.05}
-    return BenchmarkData("gauss", X[:n_rows], y[:n_rows], X[n_rows:], y[n_rows:], params)
+def make_exact(params: dict[str, Any]) -> KernelSVC:
+    return KernelSVC(**params, tol=TOL, fit_intercept=False, n_jobs=1)
 
 
-def load_rows(name: str) -> BenchmarkData:
-    return make_gauss(SETS[name]) if name == "gauss" else load_set(name, SETS[name])
+def make_early(params: dict[str, Any], level: int, **more: Any) -> DCSVC:
+    return DCSVC(**params, tol=TOL, n_jobs=1, n_levels=level, stop_level=level, **more)
 
 
-def list_models(params: dict[str, Any]) -> Iterator[tuple[str, Any, int | None]]:
-    """Name, model and number of training rows (None for all) of every measurement."""
-    exact = {**params, "tol": TOL, "fit_intercept": False, "n_jobs": 1}
-    for n in SAMPLES:
-        yield f"sample of {n:,}", KernelSVC(**exact), n
-    for level in (3, 2):
-        early = {**params, "tol": TOL, "n_jobs": 1, "n_levels": level, "stop_level": level}
-        ours = {**early, "skip_levels": False}
-        yield f"paper, {4**level} clusters", DCSVC(**early, **PAPER), None
-        yield (
-            f"Eq. 11, {4**level} clusters",
-            DCSVC(**ours, background=0, overlap=0, n_nearest=1),
-            None,
-        )
-        yield f"ours, {4**level} clusters", DCSVC(**ours), None
-    yield "exact", KernelSVC(**exact), None
+def measure_set(name: str) -> Iterator[Row]:
+    """Fit and prediction on one set, by every method.
 
-
-def measure(name: str) -> Iterator[Row]:
+    "ours" is `DCSVC` as it is by default, "paper" is `DCSVC(**PAPER)`, "sample" is `KernelSVC` on
+    random rows; the last sample is so large that it takes about as long to fit as ours with 64
+    clusters.
+    """
     data = load_rows(name)
-    X, y = data.X_train, data.y_train
+    warm_up(data)
+    for n_rows in SAMPLES:
+        if n_rows < len(data.y_train):
+            yield measure_sample(data, n_rows)
+    ours = judge("ours, 64 clusters", make_early(data.params, 3), data)
+    yield measure_same_time(data, ours["fit (CPU s)"])
+    yield ours
+    yield judge("ours, 16 clusters", make_early(data.params, 2), data)
+    yield judge("paper, 64 clusters", make_early(data.params, 3, **PAPER), data)
+    yield judge("exact", make_exact(data.params), data)
+
+
+def measure_same_time(data: BenchmarkData, seconds: float) -> Row:
+    """Measure a sample that takes as long to fit."""
+    n_rows, row = SAMPLES[1], measure_sample(data, SAMPLES[1])
+    for _ in range(2):
+        factor = (seconds / row["fit (CPU s)"]) ** (1.0 / SAMPLE_GROWTH)
+        n_rows = min(int(n_rows * factor), len(data.y_train))
+        row = measure_sample(data, n_rows)
+    return row | {"method": "sample of the same time"}
+
+
+def measure_sample(data: BenchmarkData, n_rows: int) -> Row:
+    order = np.random.default_rng(1).permutation(len(data.y_train))[:n_rows]
+    part = BenchmarkData(
+        data.name, data.X_train[order], data.y_train[order], data.X_test, data.y_test, data.params
+    )
+    return judge(f"sample of {n_rows:,}", make_exact(data.params), part)
+
+
+def judge(method: str, model: Any, data: BenchmarkData) -> Row:
+    """Time a fit and predictions of the test rows, and say what a `DCSVC` chose."""
     Z, z = data.X_test[:TEST_ROWS], data.y_test[:TEST_ROWS]
-    order = np.random.default_rng(1).permutation(len(y))
-    for _, model, _ in list_models(data.params):
-        model.fit(X[order[:2000]], y[order[:2000]]).predict(Z[:100])
-    for method, model, n in list_models(data.params):
-        rows = order[:n] if n is not None else slice(None)
-        began = time.process_time()
-        model.fit(X[rows], y[rows])
-        fitted = time.process_time()
-        labels = model.predict(Z)
-        yield {
-            "set": name,
-            "rows": len(y),
-            "method": method,
-            "fit (CPU s)": fitted - began,
-            "predict (CPU s)": time.process_time() - fitted,
-            "accuracy (%)": 100.0 * float(np.mean(labels == z)),
-        }
+    fit = time_call(lambda: model.fit(data.X_train, data.y_train), REPEATS, SHORT_SECONDS)
+    predict = time_call(lambda: model.predict(Z), REPEATS, SHORT_SECONDS)
+    return {
+        "method": method,
+        "rows": len(data.y_train),
+        "fit (CPU s)": fit.cpu_seconds,
+        "predict (CPU s)": predict.cpu_seconds,
+        "accuracy (%)": 100.0 * float(np.mean(predict.value == z)),
+        "uses": describe_choice(model),
+    }
 
 
-def run(names: list[str]) -> None:
-    machine = describe_machine()
-    for name in names:
-        for row in measure(name):
-            with RESULTS.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({**row, "machine": machine}) + "\n")
+def describe_choice(model: Any) -> str:
+    """Say what predicts in a fitted model."""
+    if not isinstance(model, DCSVC) or model.level_ == 0:
+        return "all rows" if isinstance(model, DCSVC) else ""
+    n_clusters = model.levels_[-1].n_clusters
+    if n_clusters == 1:
+        return "a sample"
+    return f"{n_clusters} clusters" + ("" if model._parts.background is None else " and a sample")
 
 
-def read_rows() -> dict[str, dict[str, Row]]:
-    """Return the last measurement of every method on every set."""
-    found: dict[str, dict[str, Row]] = {}
-    for line in RESULTS.read_text("utf-8").splitlines():
-        row = json.loads(line)
-        found.setdefault(row["set"], {})[row["method"]] = row
-    return found
+def warm_up(data: BenchmarkData) -> None:
+    few = slice(0, 3000)
+    for model in (make_exact(data.params), make_early(data.params, 2),
+                  make_early(data.params, 2, **PAPER)):  # fmt: skip
+        model.fit(data.X_train[few], data.y_train[few]).predict(data.X_test[:100])
 
 
-def save_picture(path: Path) -> None:
-    """Draw the test error against the time to fit."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-    from matplotlib.ticker import NullFormatter
-
-    found = read_rows()
-    figure, axes = plt.subplots(2, 3, figsize=(11, 6), constrained_layout=True)
-    kinds = {"exact": "k*", "sample": "C7.--", "paper": "C0s:", "Eq. 11": "C1^:", "ours": "C3o-"}
-    for axis, (name, rows) in zip(axes.flat, found.items(), strict=False):
-        for kind, style in kinds.items():
-            mine = [row for method, row in rows.items() if method.startswith(kind)]
-            x = [row["fit (CPU s)"] for row in mine]
-            axis.plot(x, [100.0 - row["accuracy (%)"] for row in mine], style, label=kind)
-        axis.set_xscale("log")
-        axis.xaxis.set_minor_formatter(NullFormatter())
-        axis.set_title(f"{name}, {next(iter(rows.values()))['rows']:,} rows")
-        axis.set_xlabel("fit, CPU seconds")
-        axis.set_ylabel("test error, %")
-    axes.flat[0].legend()
-    figure.savefig(path, dpi=80)
-    plt.close(figure)
+def measure_letters() -> Iterator[Row]:
+    """Letters (26 classes, 325 binary problems): early prediction at three levels, and exact."""
+    for n_rows in (15_000, 30_000):
+        data = load_rows("letters", n_rows)
+        warm_up(data)
+        yield judge("exact", make_exact(data.params), data)
+        for level in (1, 2, 3):
+            yield judge(f"ours, level {level}", make_early(data.params, level), data)
 
 
-def print_table() -> None:
-    """Print accuracy and CPU seconds to fit of every method, a row for each set."""
-    found = read_rows()
-    methods = list(next(iter(found.values())))
-    print("| data | " + " | ".join(methods) + " |")
-    print("| --- |" + " --- |" * len(methods))
-    for name, rows in found.items():
-        cells = [
-            f"{rows[m]['accuracy (%)']:.2f}, {rows[m]['fit (CPU s)']:.2g} s" if m in rows else ""
-            for m in methods
-        ]
-        print(f"| {name} | " + " | ".join(cells) + " |")
+def measure_growth() -> Iterator[Row]:
+    """Early prediction on covtype over three doublings of the rows, with 1,816 rows a cluster.
+
+    The exponent is that of the seconds between two rows of the table.
+    """
+    before: Row | None = None
+    for n_rows in GROWTH_ROWS:
+        data = load_covtype("covtype", n_rows, TEST_ROWS)
+        if before is None:
+            warm_up(data)
+        n_clusters = n_rows // CLUSTER_ROWS
+        row = judge("ours", make_early(data.params, 1, n_clusters=n_clusters), data)
+        if before is not None:
+            ratios = [row[name] / before[name] for name in ("fit (CPU s)", "rows")]
+            row["exponent"] = float(np.log(ratios[0]) / np.log(ratios[1]))
+        before = row
+        yield row
 
 
-if __name__ == "__main__":
-    command, *names = sys.argv[1:]
-    if command == "run":
-        run(names or list(SETS))
-    else:
-        print_table()
+def measure_splits() -> Iterator[Row]:
+    """Early prediction on five random splits of covtype: 464,810 training and 116,202 test rows."""
+    rows: list[Row] = []
+    for split in range(5):
+        data = load_covtype("covtype", 464_810, 116_202, split)
+        model = make_early(data.params, 3)
+        fit = time_call(lambda model=model, data=data: model.fit(data.X_train, data.y_train))
+        accuracy = 100.0 * float(np.mean(model.predict(data.X_test) == data.y_test))
+        rows.append({"split": split, "fit (CPU s)": fit.cpu_seconds, "accuracy (%)": accuracy})
+        yield rows[-1]
+    means = {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
+    yield means | {"split": "mean"}
+
+
+def summarise(measurements: list[dict[str, Any]]) -> list[Row]:
+    """Return one row for each set: accuracy and seconds of every way to fit."""
+    summary = []
+    for measured in measurements:
+        name = measured["experiment"].removeprefix("early-")
+        if name not in SETS:
+            continue
+        rows = {row["method"]: row for row in measured["rows"]}
+        ours, sample = rows["ours, 64 clusters"], rows["sample of the same time"]
+        line = {"data": f"{name}, {ours['rows']:,}"}
+        for title, row in (("exact", rows["exact"]), ("paper", rows["paper, 64 clusters"]),
+                           ("ours", ours), ("sample", sample)):  # fmt: skip
+            line[f"{title} (%)"] = row["accuracy (%)"]
+            line[f"{title} (s)"] = row["fit (CPU s)"]
+        summary.append(line | {"ours uses": ours["uses"], "rows of the sample": sample["rows"]})
+    return summary
+
+
+EXPERIMENTS: Experiments = {
+    **{f"early-{name}": update_wrapper(partial(measure_set, name), measure_set) for name in SETS},
+    "letters-levels": measure_letters,
+    "covtype-growth": measure_growth,
+    "covtype-early-splits": measure_splits,
+}

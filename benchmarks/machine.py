@@ -1,4 +1,4 @@
-"""What a measurement was made with: hardware, versions, commit and date."""
+"""What a measurement was made with: hardware, versions, commit, sources and date."""
 
 import os
 import platform
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import widemargin
+from benchmarks.freshness import fingerprint_sources
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "scikit-learn-intelex")
 ROOT = Path(__file__).resolve().parents[1]
@@ -23,6 +24,7 @@ def describe_machine() -> dict[str, Any]:
         "system": platform.system(),
         "versions": list_versions(),
         "commit": read_commit(),
+        "sources": fingerprint_sources(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 

@@ -1,7 +1,7 @@
 """``python -m benchmarks render``: every page and picture from what is on file.
 
 Tables go into the Markdown pages of ``docs`` and into the README, and are kept. Pictures and the page
-``results.html`` go to ``docs/_build`` and are not kept, but for the picture of the README.
+``results.html`` go to ``docs/_build`` and are not kept, but for two pictures that pages show.
 """
 
 import argparse
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import additive, divide, early, experiments, map_table, projected, tune
+from benchmarks import additive, divide, early, experiments, map_table, pairs, projected, tune
 from benchmarks.machine import ROOT
 from benchmarks.papers.report import make_report, render_markdown, summarise_methods
 from benchmarks.render import render_page, replace_marked
@@ -18,8 +18,8 @@ from benchmarks.storage import read_measurements
 from benchmarks.summary import summarise
 from benchmarks.tables import render_short_table
 
-#: The picture that the README shows.
-README_PICTURE = "error-time-covtype-50000.png"
+#: The pictures that the README and the guide of `DCSVC` show.
+README_PICTURE, EARLY_PICTURE = "error-time-covtype-50000.png", "early.png"
 #: Suite -> its page.
 SUITE_PAGES = {
     "exact": "benchmarks.md",
@@ -29,9 +29,11 @@ SUITE_PAGES = {
 #: Family -> its module, its page, and the page whose marked tables it fills.
 FAMILY_PAGES = {
     "divide": (divide, "divide-measurements.md", "divide-and-conquer.md"),
+    "early": (early, "early-measurements.md", "divide-and-conquer.md"),
     "additive": (additive, "additive-measurements.md", "additive.md"),
     "projected": (projected, "sparse-measurements.md", "sparse.md"),
     "tune": (tune, "tuning-measurements.md", "tuning.md"),
+    "pairs": (pairs, "interactions-measurements.md", "interactions.md"),
 }
 
 
@@ -83,6 +85,8 @@ def render_families(folders: Folders) -> None:
         measurements = read_measurements(folders.results / f"{name}.jsonl")
         (folders.docs / page).write_text(experiments.render(family, measurements))
         path = folders.docs / guide
+        if family is early:
+            measurements.append({"experiment": "early", "rows": early.summarise(measurements)})
         path.write_text(experiments.render_into(path.read_text(), measurements))
 
 
@@ -119,10 +123,12 @@ def render_map(folders: Folders) -> None:
 
 def render_models(folders: Folders) -> None:
     """Draw the fitted models that the guides describe."""
+    from benchmarks.early_picture import save_picture
     from benchmarks.model_pictures import save_pictures
 
     save_pictures(folders.built)
-    early.save_picture(folders.built / "early.png")
+    measurements = read_measurements(folders.results / "early.jsonl")
+    save_picture(measurements, folders.docs / EARLY_PICTURE)
 
 
 PARTS: dict[str, Callable[[Folders], None]] = {

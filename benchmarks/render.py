@@ -6,6 +6,7 @@ from typing import Any
 
 from benchmarks import settings
 from benchmarks.experiments import render_rows
+from benchmarks.freshness import MARK
 from benchmarks.run import PARAMETERS
 from benchmarks.storage import Measurement, read_measurements
 from benchmarks.suites import SUITES
@@ -33,7 +34,7 @@ The objective (dual, minimised; summed over the pairs of classes) and the dualit
 in float64 by the harness from the coefficients each solver returns; a dash stands for a gap that
 would take more than {settings.MAX_GAP_ENTRIES / 1e9:g} billion kernel entries.
 Peak memory is that of the whole process, data included. A ratio is the peer's time over ours,
-rounded down."""
+rounded down. The mark {MARK} stands behind times of code that has changed since."""
 
 
 def render_page(measurements: list[Measurement]) -> str:

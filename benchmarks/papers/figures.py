@@ -20,7 +20,8 @@ from benchmarks.papers.methods import GROUPS
 #: Ours stand out; the others are told apart by their markers.
 STYLES: dict[str, tuple[str, str]] = {
     "KernelSVC": ("#0b4f9e", "o"),
-    "DC-SVM": ("#c1121f", "s"),
+    "DCSVC": ("#c1121f", "s"),
+    "DC-SVM": ("#e07a5f", "H"),
     "PSVM": ("#1b7f47", "D"),
     "AdditiveSVC chi2": ("#7b2cbf", "^"),
     "LIBSVM": ("#111111", "*"),

@@ -31,6 +31,7 @@ from widemargin.baselines import (
     SpSVC,
     SubsampleSVC,
 )
+from widemargin.divide import PAPER
 
 Options = dict[str, Any]
 
@@ -52,6 +53,10 @@ class Method:
         Parameter that trades time for accuracy; empty if there is none.
     values : tuple
         Its values, the fastest first.
+    fixed : dict
+        Parameters that all settings share.
+    sources : tuple of str
+        Folders of the library whose changes make a measurement out of date; none for a peer.
     """
 
     build: Callable[..., Any]
@@ -60,6 +65,7 @@ class Method:
     knob: str = ""
     values: tuple[Any, ...] = ()
     fixed: Options = field(default_factory=dict)
+    sources: tuple[str, ...] = ()
 
     def settings(self) -> list[Options]:
         """The options of every point of its curve."""
@@ -74,7 +80,7 @@ class BinEncoder(TransformerMixin, BaseEstimator):
     """Features as the integers 0 to 100 that ICD computes with."""
 
     def fit(self, X: Any, y: Any) -> "BinEncoder":
-        self.quantiser_ = IntersectionSVC(max_iter=1, tol=1e9).fit(X, y).quantiser_
+        self.quantiser_ = IntersectionSVC(max_iter=1, tol=1e9, scaling=None).fit(X, y).quantiser_
         return self
 
     def transform(self, X: Any) -> Any:
@@ -92,22 +98,44 @@ OURS = {"n_jobs": THREADS, "random_state": 0}
 PEER = {"cache_size": CACHE_MEGABYTES, "tol": TOL}
 RANKS = (30, 100, 300, 1000, 3000)
 SIZES = (10, 50, 200)
+LEVELS = (4, 3, 2, 1, 0)
+#: Folders of the library behind each family of estimators.
+EXACT = ("kernels", "exact")
+DIVIDE = (*EXACT, "divide")
+SPARSE = ("kernels", "projected")
+ADDITIVE = ("additive",)
+BASELINE = ("kernels", "baselines")
 
 #: Machines with a kernel of all features, for the tables of DC-SVM and the figures.
 KERNEL_METHODS = {
-    "KernelSVC": Method(KernelSVC, "exact", True, "tol", (0.5, 0.05, TOL), OURS),
-    "DC-SVM": Method(DCSVC, "exact", True, "stop_level", (4, 3, 2, 1, 0), OURS | {"tol": TOL}),
+    "KernelSVC": Method(KernelSVC, "exact", True, "tol", (0.5, 0.05, TOL), OURS, EXACT),
+    # The algorithm as published: every level, the clusters of plain kernel k-means, Eq. 11.
+    "DC-SVM": Method(
+        DCSVC, "exact", True, "stop_level", LEVELS, OURS | {"tol": TOL} | PAPER, DIVIDE
+    ),
+    # The same estimator with the defaults of the library.
+    "DCSVC": Method(DCSVC, "exact", True, "stop_level", LEVELS, OURS | {"tol": TOL}, DIVIDE),
     "LIBSVM": Method(SVC, "exact", False, fixed=PEER),
     "LIBSVM on a sample": Method(
         SubsampleSVC, "exact", False, "n_rows", (0.01, 0.03, 0.1, 0.3), PEER | {"random_state": 0}
     ),
-    "CascadeSVM": Method(CascadeSVC, "exact", False, "max_rounds", (1, 2, 4), OURS | {"tol": TOL}),
-    "LaSVM": Method(LaSVC, "exact", False, "n_epochs", (1, 3), OURS | {"tol": TOL}),
-    "LLSVM": Method(LLSVC, "low rank", False, "n_landmarks", RANKS, OURS),
-    "FastFood": Method(FastfoodSVC, "low rank", False, "n_features", RANKS, OURS),
-    "LTPU": Method(LTPUSVC, "low rank", False, "n_units", RANKS, OURS),
-    "PSVM": Method(ProjectedSVC, "sparse", True, "n_basis", SIZES, OURS | {"candidates": 59}),
-    "SpSVM": Method(SpSVC, "sparse", False, "n_basis", SIZES, OURS),
+    "CascadeSVM": Method(
+        CascadeSVC,
+        "exact",
+        False,
+        "max_rounds",
+        (1, 2, 4),
+        OURS | {"tol": TOL},
+        (*EXACT, "baselines"),
+    ),
+    "LaSVM": Method(LaSVC, "exact", False, "n_epochs", (1, 3), OURS | {"tol": TOL}, BASELINE),
+    "LLSVM": Method(LLSVC, "low rank", False, "n_landmarks", RANKS, OURS, BASELINE),
+    "FastFood": Method(FastfoodSVC, "low rank", False, "n_features", RANKS, OURS, BASELINE),
+    "LTPU": Method(LTPUSVC, "low rank", False, "n_units", RANKS, OURS, BASELINE),
+    "PSVM": Method(
+        ProjectedSVC, "sparse", True, "n_basis", SIZES, OURS | {"candidates": 59}, SPARSE
+    ),
+    "SpSVM": Method(SpSVC, "sparse", False, "n_basis", SIZES, OURS, (*SPARSE, "baselines")),
 }
 
 
@@ -123,43 +151,47 @@ def on_unit_interval(build: Callable[..., Any]) -> Callable[..., Any]:
 #: Machines that are sums over the features, with C = 1.
 FEATURE_METHODS = {
     "AdditiveSVC chi2": Method(
-        on_unit_interval(AdditiveSVC), "additive", True, "n_bins", (4, 16, 64, 256), OURS
+        on_unit_interval(AdditiveSVC), "additive", True, "n_bins", (4, 16, 64, 256), OURS, ADDITIVE
     ),
     "LIBLINEAR": Method(on_unit_interval(LinearSVC), "linear", False, fixed={"random_state": 0}),
 }
 
 ONE = {"n_jobs": 1, "random_state": 0}
-#: PmSVM as in its paper, which has no intercept.
-PMSVM = ONE | {"C": 0.01, "fit_intercept": False}
+#: PmSVM as in its paper, which has no intercept: the anchors found by hand without a table, Chebyshev
+#: nodes with one.
+PMSVM = ONE | {"C": 0.01, "fit_intercept": False, "anchors": "paper"}
+PMSVM_LUT = PMSVM | {"lut": True, "anchors": "chebyshev"}
+#: The exponent by which the paper simulates the intersection kernel.
+INTERSECTION_P = -8.0
+
+
+def additive(build: Callable[..., Any], is_ours: bool, **fixed: Any) -> Method:
+    folders = ADDITIVE if is_ours else (*ADDITIVE, "baselines")
+    return Method(build, "additive", is_ours, fixed=ONE | fixed, sources=folders)
+
+
 #: For the tables of PmSVM and ICD, on one thread.
 ADDITIVE_METHODS = {
-    "PmSVM-LUT-chi2": Method(PowerMeanSVC, "additive", True, fixed=PMSVM | {"lut": True}),
-    "PmSVM-chi2": Method(PowerMeanSVC, "additive", True, fixed=PMSVM),
-    "fm-chi2": Method(FourierSVC, "additive", fixed=ONE | {"C": 0.01}),
-    "PmSVM-LUT-HI": Method(
-        PowerMeanSVC, "additive", True,
-        fixed=PMSVM | {"lut": True, "p": -8.0, "anchors": "chebyshev"},
-    ),
-    "PmSVM-HI": Method(
-        PowerMeanSVC, "additive", True, fixed=PMSVM | {"p": -8.0, "anchors": "chebyshev"}
-    ),
-    "fm-HI": Method(FourierSVC, "additive", fixed=ONE | {"C": 0.01, "kernel": "intersection"}),
+    "PmSVM-LUT-chi2": additive(PowerMeanSVC, True, **PMSVM_LUT),
+    "PmSVM-chi2": additive(PowerMeanSVC, True, **PMSVM),
+    "fm-chi2": additive(FourierSVC, False, C=0.01),
+    "PmSVM-LUT-HI": additive(PowerMeanSVC, True, **PMSVM_LUT, p=INTERSECTION_P),
+    "PmSVM-HI": additive(PowerMeanSVC, True, **PMSVM, p=INTERSECTION_P),
+    "fm-HI": additive(FourierSVC, False, C=0.01, kernel="intersection"),
     "LIBLINEAR": Method(LinearSVC, "linear", fixed={"random_state": 0, "tol": 0.1}),
     "LIBLINEAR (C=0.01)": Method(
         LinearSVC, "linear", fixed={"random_state": 0, "tol": 0.1, "C": 0.01}
     ),
-    "AdditiveSVC chi2": Method(
-        AdditiveSVC, "additive", True, fixed=ONE | {"C": 0.1, "fit_intercept": True}
-    ),
-    "ICD": Method(IntersectionSVC, "additive", True, fixed=ONE | {"C": 1e-3, "fit_intercept": False}),
-    "PWLSGD": Method(PWLSGDSVC, "additive", fixed=ONE),
-    "SIKMA": Method(SIKMASVC, "additive", fixed=ONE),
+    "AdditiveSVC chi2": additive(AdditiveSVC, True, C=0.1, fit_intercept=True),
+    "ICD": additive(IntersectionSVC, True, C=1e-3, fit_intercept=False, scaling=None),
+    "PWLSGD": additive(PWLSGDSVC, False),
+    "SIKMA": additive(SIKMASVC, False),
     "LIBSVM+HIK": Method(
-        lambda: on_bins(KernelSVC(kernel="intersection", C=1e-3, n_jobs=1)), "exact"
+        lambda: on_bins(KernelSVC(kernel="intersection", C=1e-3, n_jobs=1)), "exact", sources=EXACT
     ),
     "LIBSVM+LIN": Method(lambda: SVC(kernel="linear", **PEER), "exact"),
     "LIBSVM+RBF": Method(lambda: SVC(gamma="auto", **PEER), "exact"),
-}  # fmt: skip
+}
 
 #: Methods by what they are measured for.
 GROUPS = {"kernel": KERNEL_METHODS | FEATURE_METHODS, "additive": ADDITIVE_METHODS}

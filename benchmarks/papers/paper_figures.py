@@ -78,8 +78,8 @@ PICTURES: dict[str, Picture] = {
     "dcsvm-figure-2": Picture(
         draw_support,
         ("kernel", "clusters", "partition", "precision (%)", "recall (%)"),
-        "Precision and recall of the support vectors that each level finds, for DC-SVM and for random "
-        "parts of the same sizes. The paper says about 90 % with 256 clusters, and names no panel.",
+        "Precision and recall of the support vectors that each level finds, for DC-SVM and for a "
+        "cascade with as many parts. The paper says about 90 % with 256 clusters, and names no panel.",
     ),
     "dcsvm-figure-3": Picture(
         draw_levels,
@@ -91,8 +91,8 @@ PICTURES: dict[str, Picture] = {
     "dcsvm-figure-4": Picture(
         draw_poly,
         ("model", "fit (s)", "accuracy (%)"),
-        "Test accuracy against seconds to fit, and speeds of divide and conquer: here relative to "
-        "KernelSVC, in the paper more than so many times as fast as others.",
+        "Test accuracy against seconds to fit, and how many times as fast as other solvers divide and "
+        "conquer is, here and in the paper.",
     ),
     "pmsvm-figure-1": Picture(
         draw_surface,

@@ -27,3 +27,13 @@ def read_stated(name: str) -> list[dict[str, Any]]:
     """Numbers that a paper states about a figure; ``name`` is such as ``"dcsvm-figure-1"``."""
     paper, _, number = name.split("-")
     return [row for row in read_published(f"{paper}-figures")["rows"] if row["figure"] == number]
+
+
+def count_decimals(name: str, dataset: str) -> int:
+    """How many decimals a table prints of the accuracies on a data set."""
+    accuracies = [
+        str(row["accuracy"])
+        for row in read_published(name)["rows"]
+        if row["dataset"] == dataset and "accuracy" in row
+    ]
+    return max(len(text.partition(".")[2]) for text in accuracies)

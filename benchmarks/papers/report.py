@@ -7,7 +7,9 @@ from pathlib import Path
 from benchmarks.experiments import Row, render_rows
 from benchmarks.harness import Record
 from benchmarks.papers.claims import CLAIMS, show_figure
-from benchmarks.papers.plan import DCSVM_SETTINGS
+from benchmarks.papers.grid_tables import GRID_TABLES
+from benchmarks.papers.headlines import summarise_headlines
+from benchmarks.papers.plan import DCSVM_SETTINGS, DEFAULT_SETTINGS
 from benchmarks.papers.tables import STUDY_TABLES, Shown, show_cells, show_sizes, show_study
 from benchmarks.settings import TOL
 from benchmarks.storage import read_measurements
@@ -64,6 +66,8 @@ def show(name: str, cells: list[Record]) -> Shown:
         return show_figure(name)
     if name == "icd-table-4":
         return show_sizes(name)
+    if name in GRID_TABLES:
+        return GRID_TABLES[name](cells)
     return show_study(name) if name in STUDY_TABLES else show_cells(name, cells)
 
 
@@ -83,7 +87,7 @@ def name_verdict(statement: str) -> str:
 #: Columns of the short table: a method at one setting.
 SHORT: dict[str, tuple[str, Record]] = {
     "KernelSVC": ("KernelSVC", {"tol": TOL}),
-    "DCSVC early": DCSVM_SETTINGS["DC-SVM (early)"],
+    "DCSVC early": DEFAULT_SETTINGS["DC-SVM (early)"],
     **{
         name: DCSVM_SETTINGS[name]
         for name in ("LIBSVM", "LaSVM", "CascadeSVM", "LLSVM", "FastFood")
@@ -131,7 +135,9 @@ def render_markdown(
     report: Report, pictures: list[Path], drawn: dict[str, str] | None = None
 ) -> str:
     """The page of all tables and figures; ``drawn`` has pictures of exhibits, as Markdown."""
-    parts = ["# The papers' tables, measured", "", INTRODUCTION, "", "## Error against time", ""]
+    parts = ["# The papers' tables, measured", "", "## The headline claims", ""]
+    parts += render_rows(summarise_headlines(report.cells, report.shown))
+    parts += ["", "## How verdicts are made", "", INTRODUCTION, "", "## Error against time", ""]
     for path in pictures:
         name = path.stem.removeprefix("error-time-")
         parts.append(f"- {render_picture(path, f'test error against seconds to fit, {name}')}")
@@ -162,11 +168,16 @@ def render_shown(shown: Shown, machine: Record, picture: str | None) -> list[str
 INTRODUCTION = """\
 Measured by `python -m benchmarks papers` and set beside the published numbers. Verdicts are about
 test accuracy where a table has it: "reproduced" means a difference of at most two standard errors of
-the test set and half a unit of the last printed digit. Tables of times alone are judged by the speed
-relative to one method of the table, within a factor of 1.5, because machines differ. "Not
-comparable" says why. Methods of others are our own implementations in `widemargin.baselines`, but
-for LIBSVM and LIBLINEAR, which are scikit-learn's. LIBSVM has an intercept and one thread; ours and
-the other comparators have two threads, but in the tables of PmSVM and ICD one.
+the test set and half a unit of the last digit that the table prints. Tables of times alone are judged
+by the speed relative to one method of the table, within a factor of 1.5, because machines differ.
+"Not comparable" says why. Methods of others are our own implementations in `widemargin.baselines`,
+but for LIBSVM and LIBLINEAR, which are scikit-learn's. LIBSVM has an intercept and one thread; ours
+and the other comparators have two threads, but in the tables of PmSVM and ICD one.
+
+"DC-SVM" is the algorithm as published, `DCSVC(**widemargin.divide.PAPER)`: every level, clusters of
+plain two-step kernel k-means, and for early prediction 256 clusters before 64. "Our default" is
+`DCSVC()`. The column "code" has the commit that was measured; † marks measurements of code that has
+changed since.
 
 Pictures are not kept in the repository. `python -m benchmarks render` draws them from the same
 measurements in `docs/_build`, and writes `docs/_build/results.html`, a page of all tables to sort and

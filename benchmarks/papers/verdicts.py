@@ -4,17 +4,16 @@ from math import sqrt
 
 #: Accuracies agree if they differ by no more standard errors of the test set.
 STANDARD_ERRORS = 2.0
-#: Half a unit of the last digit that papers print, in points.
-ROUNDING = 0.05
 #: Speeds agree if their ratio is no larger.
 SPEED_FACTOR = 1.5
 
 
-def judge_accuracy(here: float, paper: float, n_test: int) -> str:
-    """Compare accuracies in percent."""
+def judge_accuracy(here: float, paper: float, n_test: int, decimals: int = 2) -> str:
+    """Compare accuracies in percent, of which the paper prints so many decimals."""
     share = min(max(paper / 100.0, 0.0), 1.0)
     error = 100.0 * sqrt(share * (1.0 - share) / n_test)
-    if abs(here - paper) <= STANDARD_ERRORS * error + ROUNDING:
+    rounding = 0.5 * 10.0**-decimals
+    if abs(here - paper) <= STANDARD_ERRORS * error + rounding:
         return "reproduced"
     return "better" if here > paper else "worse"
 

@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.__main__ import main
+from benchmarks.freshness import fingerprint_sources
 from benchmarks.records import BenchmarkData
 from benchmarks.run import Plan, run_plan
 from benchmarks.settings import LONG_FIT_SECONDS
@@ -151,6 +152,7 @@ def make_measurement(dataset, solver, repeat=1, fit_seconds=1.0, objective=-100.
         "predict_seconds": fit_seconds / 2, "accuracy": 0.9, "n_support": 50,
         "objective": objective, "duality_gap": None, "peak_rss_bytes": 10**9,
         "machine": {
+            "sources": fingerprint_sources(),
             "cpu": "abacus", "cores": 2, "memory_bytes": 2**33, "versions": {"numpy": "2.0"},
             "commit": "abc", "date": "2026-01-02T03:04:05+00:00",
         },

@@ -1,0 +1,100 @@
+"""Tables 5 and 7 of DC-SVM: four methods at 25 pairs of C and gamma on ijcnn1."""
+
+from benchmarks.experiments import Row
+from benchmarks.harness import Record
+from benchmarks.papers.plan import DCSVM_SETTINGS, DEFAULT_SETTINGS, GRID_POWERS, at_powers
+from benchmarks.papers.published import read_published
+from benchmarks.papers.sets import SETS
+from benchmarks.papers.tables import UNAVAILABLE, Shown, describe_code, make_shown, select_cell
+from benchmarks.papers.verdicts import find_difference, judge_accuracy
+
+DATA = "ijcnn1"
+
+
+def find_grid_cell(
+    cells: list[Record], setting: tuple[str, Record], C: int, gamma: int
+) -> Record | None:
+    """The fit of a method with powers of two as C and gamma."""
+    method, options = setting
+    return select_cell(cells, DATA, "kernel", method, at_powers(options, C, gamma))
+
+
+def show_grid(cells: list[Record]) -> Shown:
+    """Table 7: every pair of C and gamma."""
+    published = read_published("dcsvm-table-7")
+    rows, used = [], []
+    for row in published["rows"]:
+        powers = row["C_log2"], row["gamma_log2"]
+        cell = find_grid_cell(cells, DCSVM_SETTINGS[row["method"]], *powers)
+        default = DEFAULT_SETTINGS.get(row["method"])
+        ours = find_grid_cell(cells, default, *powers) if default else None
+        used.append(cell)
+        rows.append(compare_pair(row, cell or {}, ours or {}))
+    return make_shown("dcsvm-table-7", published, rows, used)
+
+
+def compare_pair(row: Record, cell: Record, ours: Record) -> Row:
+    """A published row beside the paper's algorithm and beside our default."""
+    return {
+        "C": f"2^{row['C_log2']}",
+        "gamma": f"2^{row['gamma_log2']}",
+        "method": row["method"],
+        "paper: accuracy (%)": row["accuracy"],
+        "here: accuracy (%)": cell.get("accuracy"),
+        "paper: fit (s)": row["fit_s"],
+        "here: fit (s)": cell.get("fit_s"),
+        "verdict": judge_pair(row, cell),
+        "our default: accuracy (%)": ours.get("accuracy"),
+        "our default: fit (s)": ours.get("fit_s"),
+        "code": describe_code(cell or None),
+    }
+
+
+def judge_pair(row: Record, cell: Record) -> str:
+    if not cell:
+        return "not run"
+    if "fit_s" not in cell:
+        return f"not comparable: {cell['outcome']} here"
+    difference = find_difference(SETS[DATA].differs, cell["rows"], SETS[DATA].rows)
+    if difference:
+        return f"not comparable: {difference}"
+    return judge_accuracy(cell["accuracy"], row["accuracy"], cell["n_test"], decimals=1)
+
+
+def show_totals(cells: list[Record]) -> Shown:
+    """Table 5: seconds of all pairs, added up."""
+    published = read_published("dcsvm-table-5")
+    rows, used = [], []
+    for row in published["rows"]:
+        found = [
+            find_grid_cell(cells, DCSVM_SETTINGS[row["method"]], C, gamma)
+            for C in GRID_POWERS
+            for gamma in GRID_POWERS
+        ] if row["dataset"] == DATA else []  # fmt: skip
+        used += found
+        rows.append(add_up(row, [cell for cell in found if cell]))
+    return make_shown("dcsvm-table-5", published, rows, used)
+
+
+def add_up(row: Record, cells: list[Record]) -> Row:
+    """The sum of the fits, of which those that were stopped count with their limit."""
+    n_pairs = len(GRID_POWERS) ** 2
+    n_stopped = sum("fit_s" not in cell for cell in cells)
+    is_whole = len(cells) == n_pairs
+    verdict = "not run" if not cells else "not comparable: another machine"
+    if cells and not is_whole:
+        verdict = f"not comparable: {len(cells)} of {n_pairs} pairs were measured"
+    if n_stopped:
+        verdict += f"; {n_stopped} fits were stopped and count with their limit"
+    return {
+        "data": row["dataset"],
+        "method": row["method"],
+        "paper: 25 fits (s)": row["total_s"],
+        "here: 25 fits (s)": (
+            sum(cell.get("fit_s", cell["limit_s"]) for cell in cells) if is_whole else None
+        ),
+        "verdict": verdict if row["dataset"] != "webspam" else UNAVAILABLE,
+    }
+
+
+GRID_TABLES = {"dcsvm-table-5": show_totals, "dcsvm-table-7": show_grid}
