@@ -1,17 +1,25 @@
 """What is compiled, when the user is told, and that nothing depends on who compiled."""
 
 import gc
+import itertools
 import os
+import re
 import subprocess
 import sys
 import threading
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from numba import njit
+from numpy.testing import assert_array_equal
 
 from widemargin import compilation as module
+from widemargin.additive import coded_rows_fast as additive
 from widemargin.compilation import NOTICE, CompilationListener, compilation
+from widemargin.exact import pair_moves_fast as exact
+from widemargin.kernels import tiles_fast as tiles
+from widemargin.projected import scores_fast as projected
 
 
 def make_event(name="widemargin.exact.loops"):
@@ -55,8 +63,9 @@ def test_user_is_told_while_parts_are_compiled(listener, clock, capsys):
     assert capsys.readouterr().err == NOTICE + "\n"
 
 
-def test_compilation_of_other_packages_does_not_count(listener, clock, capsys):
-    compile_for(listener, clock, 10.0, make_event("elsewhere.loops"))
+@pytest.mark.parametrize("name", ["elsewhere.loops", None])
+def test_compilation_of_other_packages_does_not_count(listener, clock, capsys, name):
+    compile_for(listener, clock, 10.0, make_event(name))
     assert capsys.readouterr().err == ""
     assert listener.functions == []
 
@@ -160,6 +169,106 @@ def test_after_warmup_nothing_is_compiled_and_results_do_not_change(tmp_path):
         env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "warm"), module.QUIET_VARIABLE: "0"},
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert "widemargin.exact.pair_moves_fast.optimise_pairs" in done.stdout
-    assert done.stderr == ""
+    assert re.match(r"[1-9]\d* functions compiled", done.stdout)
+    # On a slow machine lines of progress come first.
+    assert done.stderr.splitlines()[-1].startswith("[1/1] KernelSVC:")
+    assert NOTICE not in done.stderr
     assert run_fits(tmp_path / "warm") == (0, digest)
+
+
+@njit(fastmath=True, error_model="numpy")
+def write_powers(q, sums, norms, out):
+    tiles.finish_power(False, q[1], sums, np.float32(q[0]), norms, out)
+
+
+@njit(fastmath=True, error_model="numpy")
+def write_tangents(q, sums, norms, out):
+    tiles.finish_power(True, q[1], sums, np.float32(q[0]), norms, out)
+
+
+@njit(fastmath=True, error_model="numpy")
+def write_polynomials(q, sums, out):
+    tiles.finish_poly(sums, q[0], 3, out)
+
+
+@njit(fastmath=True, error_model="numpy")
+def write_sums(q, values, dense, out):
+    tiles.sum_row(tiles.DOT, q[0], values, np.zeros(values.size, np.uint64), dense, out)
+
+
+@njit(fastmath=True, error_model="numpy")
+def write_jensen_shannon(q, dense, out):
+    tiles.add_jensen_shannon(np.float32(q[0]), np.uint64(0), dense, out)
+
+
+@njit(fastmath=True, error_model="numpy")
+def write_power_means(q, dense, out):
+    tiles.add_power_mean(np.float32(q[1]), -q[0], np.uint64(0), dense, out)
+
+
+@njit(fastmath=True, error_model="numpy")
+def write_gradient(q, row_i, row_j, no_rise, no_fall, out):
+    exact.update_gradient(q[0], row_i, q[2], row_j, no_rise, no_fall, out)
+
+
+@njit(fastmath=True, error_model="numpy")
+def write_four_rows(q, row0, row1, row2, row3, out):
+    exact.add_rows4(row0, row1, row2, row3, q[0], q[1], q[2], q[3], out)
+
+
+@njit(fastmath=True, error_model="numpy")
+def write_multiples(q, row0, row1, row2, row3, out):
+    projected.add_multiples(q[0], q[1], q[2], q[3], row0, row1, row2, row3, out)
+
+
+@njit(fastmath=True, error_model="numpy")
+def write_scaled(q, row, scale, out):
+    additive.add_scaled(row, 0, out.size, scale, q[0], out, 0)
+
+
+@pytest.mark.parametrize(
+    ("loop", "types"),
+    [
+        (write_powers, "fff"), (write_powers, "ddf"), (write_tangents, "fff"),
+        (write_polynomials, "ff"), (write_sums, "fff"), (write_jensen_shannon, "ff"),
+        (write_power_means, "ff"), (write_gradient, "ffddd"), (write_four_rows, "ffffd"),
+        (write_multiples, "ffffd"), (write_scaled, "fff"), (write_scaled, "ddd"),
+    ],
+)  # fmt: skip
+def test_results_do_not_depend_on_where_arrays_lie(loop, types):
+    """Arrays far apart, or next to each other in any order, as small arrays of a thread may be."""
+    rng = np.random.default_rng(0)
+    numbers = np.array([0.37, 1.3, -1.1, 2.3])
+    for size in (5, 8, 13, 16, 22, 23, 30):
+        values = [(3.0 * rng.random(size)).astype(t) for t in types]
+        places = [np.arange(len(types)) * 4096]
+        for order in itertools.permutations(range(len(types))):
+            lengths = [-(-values[i].nbytes // 8) * 8 for i in order]
+            place = np.empty(len(types), np.int64)
+            place[list(order)] = np.cumsum([0, *lengths[:-1]])
+            places.append(place)
+        results = []
+        for place in places:
+            memory = np.zeros(len(types) * 4096, np.uint8)
+            arrays = [
+                memory[p:][: v.nbytes].view(v.dtype) for p, v in zip(place, values, strict=True)
+            ]
+            for array, value in zip(arrays, values, strict=True):
+                array[:] = value
+            loop(numbers, *arrays)
+            results.append(arrays[-1].copy())
+        for result in results[1:]:
+            assert_array_equal(result, results[0])
+
+
+@pytest.mark.parametrize("types", ["fff", "ddf"])
+@pytest.mark.parametrize("loop", [write_powers, write_tangents])
+def test_results_do_not_depend_on_the_place_in_an_array(loop, types):
+    """Most numbers are computed by vectors, and the last ones of an array one by one."""
+    rng = np.random.default_rng(0)
+    numbers = np.array([0.37, 1.3, -1.1, 2.3])
+    sums, norms = ((3.0 * rng.random(189)).astype(t) for t in types[:2])
+    whole, reverse = np.empty(189, np.float32), np.empty(189, np.float32)
+    loop(numbers, sums, norms, whole)
+    loop(numbers, sums[::-1].copy(), norms[::-1].copy(), reverse)
+    assert_array_equal(reverse[::-1], whole)

@@ -13,7 +13,8 @@ from tests.test_doc_link import read_reference
 MODULES = [found.name for found in pkgutil.walk_packages(widemargin.__path__, "widemargin.")]
 PUBLIC = (
     "widemargin", "widemargin.baselines", "widemargin.callbacks", "widemargin.datasets",
-    "widemargin.divide", "widemargin.export", "widemargin.kernels",
+    "widemargin.distributed", "widemargin.divide", "widemargin.export", "widemargin.interactions",
+    "widemargin.kernels", "widemargin.pipeline_curves",
 )  # fmt: skip
 THINGS = {
     f"{module}.{name}": found
@@ -29,6 +30,10 @@ WITHOUT_EXAMPLE = {
     "widemargin.callbacks.Stage",
     "widemargin.datasets.Dataset",
     "widemargin.datasets.DatasetNotFoundError",
+    "widemargin.interactions.Decomposition",
+    "widemargin.interactions.Explanation",
+    "widemargin.interactions.Surface",
+    "widemargin.interactions.Term",
     "widemargin.kernels.Kernel",
 }
 

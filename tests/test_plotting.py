@@ -194,7 +194,7 @@ def test_curves_of_some_features(digits):
         with pytest.raises(ValueError, match="features: columns are numbered 0 to 63"):
             model.shape_functions(features=features)
     for features in (3, [0.5], ["pixel"]):
-        with pytest.raises(ValueError, match="features: give the numbers of columns"):
+        with pytest.raises(ValueError, match="features: "):
             model.shape_functions(features=features)
 
 
@@ -247,3 +247,24 @@ def test_plot_search_without_gamma_and_with_epsilon(iris):
     image = plotting.plot_search(model).axes[0].images[0].get_array()
     at = [0.01, 0.1].index(model.epsilon_)
     np.testing.assert_allclose(image, model.scores_.mean(axis=3)[:, :, at])
+
+
+def test_plot_search_shows_the_chosen_degree(iris):
+    model = KernelSVCCV(kernel="poly", degree=[1, 3], Cs=[0.1, 1.0], gammas=[0.1], cv=3).fit(*iris)
+    image = plotting.plot_search(model).axes[0].images[0].get_array()
+    np.testing.assert_allclose(image, model.scores_.mean(axis=2))
+
+
+def test_shapes_of_chosen_features_of_a_pipeline(cancer):
+    X = pd.DataFrame(cancer[0][:, :5], columns=list("abcde"))
+    pipeline = make_pipeline(MinMaxScaler(clip=True), AdditiveSVC(random_state=0)).fit(X, cancer[1])
+    figure = plot_shapes(pipeline, X, features=["d", "b"])
+    panels = [axis for axis in figure.axes if axis.get_title(loc="left")]
+    assert [axis.get_title(loc="left") for axis in panels] == ["d", "b"]
+    values, heights = panels[0].lines[0].get_data()
+    assert_allclose([values[0], values[-1]], [X.d.min(), X.d.max()])
+    scaled = pipeline[0].transform(X)
+    middle = pipeline[-1].explain(scaled)[:, 3].mean()
+    ((_, expected),) = pipeline[-1].shape_functions(features=[3])
+    assert_allclose(heights, expected - middle, atol=1e-9)
+    assert len(plot_shapes(pipeline, n_features=2).axes) == 2

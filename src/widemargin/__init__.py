@@ -15,7 +15,7 @@ _HOMES = {
     "IntersectionSVC": "widemargin.additive.intersection_svc",
     "KernelOneClassSVM": "widemargin.exact.kernel_one_class",
     "KernelSVC": "widemargin.exact.kernel_svc",
-    "KernelSVCCV": "widemargin.exact.kernel_svc_cv",
+    "KernelSVCCV": "widemargin.divide.kernel_svc_cv",
     "KernelSVR": "widemargin.exact.kernel_svr",
     "KernelSVRCV": "widemargin.exact.kernel_svr_cv",
     "LRSVC": "widemargin.additive.lr_svc",
@@ -24,7 +24,10 @@ _HOMES = {
     "save": "widemargin.files.persistence",
     "load": "widemargin.files.persistence",
 }
-_MODULES = ("baselines", "callbacks", "datasets", "divide", "export", "kernels", "plotting")
+_MODULES = (
+    "baselines", "callbacks", "datasets", "distributed", "divide", "export", "interactions", "kernels",
+    "plotting",
+)  # fmt: skip
 
 __all__ = [
     "DCSVC",
@@ -43,8 +46,10 @@ __all__ = [
     "baselines",
     "callbacks",
     "datasets",
+    "distributed",
     "divide",
     "export",
+    "interactions",
     "kernels",
     "load",
     "plotting",
@@ -52,16 +57,26 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from widemargin import baselines, callbacks, datasets, divide, export, kernels, plotting
+    from widemargin import (
+        baselines,
+        callbacks,
+        datasets,
+        distributed,
+        divide,
+        export,
+        interactions,
+        kernels,
+        plotting,
+    )
     from widemargin.additive.additive_svc import AdditiveSVC
     from widemargin.additive.intersection_svc import IntersectionSVC
     from widemargin.additive.lr_svc import LRSVC
     from widemargin.additive.power_mean_svc import PowerMeanSVC
     from widemargin.divide.dc_svc import DCSVC
     from widemargin.divide.dc_svr import DCSVR
+    from widemargin.divide.kernel_svc_cv import KernelSVCCV
     from widemargin.exact.kernel_one_class import KernelOneClassSVM
     from widemargin.exact.kernel_svc import KernelSVC
-    from widemargin.exact.kernel_svc_cv import KernelSVCCV
     from widemargin.exact.kernel_svr import KernelSVR
     from widemargin.exact.kernel_svr_cv import KernelSVRCV
     from widemargin.files.persistence import load, save

@@ -47,14 +47,33 @@ def as_floats(name: str, value: Any, wanted: str) -> NDArray[np.float64]:
         raise ValueError(f"{name}: give {wanted}, got {value!r}") from error
 
 
-def check_columns(name: str, columns: Any, n_features: int) -> NDArray[np.intp]:
-    """Numbers of columns; refuse anything but integers from 0 to below ``n_features``."""
+def check_columns(
+    name: str, columns: Any, n_features: int, feature_names: Any = None
+) -> NDArray[np.intp]:
+    """Return the numbers of columns that are given by number or by name; all for None."""
+    if columns is None:
+        return np.arange(n_features)
     given = np.asarray(columns)
+    if given.ndim == 1 and given.size and all(isinstance(column, str) for column in columns):
+        return _find_names(name, columns, feature_names)
     if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
-        raise ValueError(f"{name}: give the numbers of columns, got {columns!r}")
+        raise ValueError(f"{name}: give a list of numbers or names of columns, got {columns!r}")
     if given.size and not 0 <= given.min() <= given.max() < n_features:
         raise ValueError(f"{name}: columns are numbered 0 to {n_features - 1}, got {columns!r}")
     return given.astype(np.intp)
+
+
+def _find_names(name: str, columns: Any, feature_names: Any) -> NDArray[np.intp]:
+    """Return the positions of some names among those of the training data."""
+    if feature_names is None:
+        raise ValueError(
+            f"{name}: the training data had no names of columns; give numbers, or fit a DataFrame"
+        )
+    positions = {known: number for number, known in enumerate(feature_names)}
+    unknown = [column for column in columns if column not in positions]
+    if unknown:
+        raise ValueError(f"{name}: the training data had no columns {unknown!r}")
+    return np.array([positions[column] for column in columns], np.intp)
 
 
 def check_flag(name: str, value: Any) -> None:

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin.arguments import check_number
+from widemargin.callback_support import CallbackSupportMixin
 from widemargin.doc_link import DocLinkMixin
 from widemargin.parallel import count_threads
 from widemargin.parameters import check_choices
@@ -19,7 +20,7 @@ from widemargin.transaction import all_or_nothing
 from widemargin.validation import FLOAT_ROWS, validate_partial, validate_problem, validate_queries
 
 
-class OneVsRest(DocLinkMixin, ClassifierMixin, BaseEstimator, ABC):
+class OneVsRest(CallbackSupportMixin, DocLinkMixin, ClassifierMixin, BaseEstimator, ABC):
     """Base of classifiers with one decision function for two classes, else one for each class."""
 
     #: A number, or a word where a class takes one.

@@ -28,6 +28,18 @@ jit = _njit(**_FAST, cache=True, forceinline=True, no_cfunc_wrapper=True)
 #: A part of such functions, which Python never calls. It is compiled with each process that compiles a
 #: caller, and it is never kept: so every caller is made from the source.
 part = _njit(**_FAST, forceinline=True, no_cfunc_wrapper=True, no_cpython_wrapper=True)
+# All of fastmath but the freedom to add in another order, and to divide by way of reciprocals, which
+# vectors estimate and single numbers do not.
+_ORDERED = {"nnan", "ninf", "nsz", "contract", "afn"}
+#: A part that adds numbers in the order in which they are written. A loop that reads arrays and writes
+#: another is compiled twice, for vectors and for single numbers. The second copy runs where the arrays
+#: lie so close together that vectors might overlap. A compiler that may change the order may do so in
+#: one copy only: then results depend on the addresses that a thread happens to get. A loop that
+#: reduces arrays to one number has no second copy, and needs the freedom to be vectorised.
+ordered = _njit(
+    **{**_FAST, "fastmath": _ORDERED}, forceinline=True, no_cfunc_wrapper=True,
+    no_cpython_wrapper=True,
+)  # fmt: skip
 #: A part whose loop is optimised together with those around it.
 inlined = _njit(**_FAST, cache=True, inline="always")
 
@@ -73,7 +85,8 @@ class CompilationListener(event.Listener):
         with self._lock:
             if self._depth == 0:
                 function = event.data["dispatcher"].py_func
-                if not function.__module__.startswith("widemargin."):
+                # A function made by `exec` may belong to no module.
+                if not (function.__module__ or "").startswith("widemargin."):
                     return
                 self.functions.append(f"{function.__module__}.{function.__name__}")
                 self._began = self._clock()

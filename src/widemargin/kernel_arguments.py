@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from widemargin.arguments import as_floats, check_integer, check_number, is_finite_number
-from widemargin.kernels import Items, Kernel, make_kernel
+from widemargin.kernels import Items, Kernel, has_feature_gamma, make_kernel
 from widemargin.problem import Problem
 
 #: Rows looked at a time.
@@ -114,25 +114,32 @@ def check_precomputed(X: Any) -> None:
         )
 
 
-def resolve_gamma(gamma: Any, problem: Problem) -> float:
-    """Number for ``gamma``: ``"scale"`` is 1 / (n_features Var(X)), ``"auto"`` 1 / n_features."""
-    n_features = problem.X.shape[1]
+def resolve_gamma(gamma: Any, problem: Problem, *, per_feature: bool = False) -> float:
+    """Number for ``gamma``: ``"scale"`` is 1 / (n_features Var(X)), ``"auto"`` 1 / n_features.
+
+    With ``per_feature`` it belongs to one feature at a time, and n_features counts as 1.
+    """
+    n_features = 1 if per_feature else problem.X.shape[1]
     if isinstance(gamma, str):
         if gamma == "auto":
             return 1.0 / n_features
         if gamma == "scale":
-            variance = _variance(problem.X, problem.sample_weights)
-            if not isfinite(variance):
-                raise ValueError(
-                    "X: the values are so large that their variance is not finite; scale the "
-                    "features, for example with sklearn.preprocessing.StandardScaler"
-                )
-            return _invert_variance(n_features * variance) if variance > 0 else 1.0
+            return scale_gamma(_variance(problem.X, problem.sample_weights), n_features)
     elif is_finite_number(gamma) and gamma >= 0:
         return float(gamma)
     raise ValueError(
         f"gamma: {gamma!r} is not allowed; give 'scale', 'auto' or a number that is not negative"
     )
+
+
+def scale_gamma(variance: float, n_features: int) -> float:
+    """Return gamma for ``"scale"`` from the variance of all values."""
+    if not isfinite(variance):
+        raise ValueError(
+            "X: the values are so large that their variance is not finite; scale the "
+            "features, for example with sklearn.preprocessing.StandardScaler"
+        )
+    return _invert_variance(n_features * variance) if variance > 0 else 1.0
 
 
 def _invert_variance(variance: float) -> float:
@@ -161,12 +168,15 @@ def _variance(X: Any, weights: NDArray[np.float64]) -> float:
 
 
 def resolve_kernel(kernel: Any, gamma: Any, degree: Any, coef0: Any, problem: Problem) -> Kernel:
-    """Kernel object for an estimator's parameters, with ``gamma`` found from the data."""
+    """Kernel object for an estimator's parameters, with its constants found from the data."""
     check_integer("degree", degree, low=0)
     check_number("coef0", coef0)
-    # A callable has no gamma, and things that are no numbers have no variance.
-    resolved = 0.0 if isinstance(problem.X, Items) else resolve_gamma(gamma, problem)
-    return make_kernel(kernel, gamma=resolved, degree=int(degree), coef0=float(coef0))
+    if isinstance(problem.X, Items):
+        # A callable has no gamma, and things that are no numbers have no variance.
+        return make_kernel(kernel)
+    resolved = resolve_gamma(gamma, problem, per_feature=has_feature_gamma(kernel))
+    made = make_kernel(kernel, gamma=resolved, degree=int(degree), coef0=float(coef0))
+    return made.adapt(problem.X, problem.sample_weights)
 
 
 def check_norms(what: str, norms: NDArray[np.float64], scaler: str) -> None:

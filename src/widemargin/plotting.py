@@ -10,9 +10,12 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin.additive.mixins import CurvesMixin
-from widemargin.arguments import check_integer
+from widemargin.arguments import check_columns, check_integer
 from widemargin.divide.dc_svc import DCSVC
 from widemargin.exact.search_base import KernelSearch
+from widemargin.interaction_picture import draw_terms
+from widemargin.interactions import Decomposition, decompose, has_terms
+from widemargin.pipeline_curves import find_curves, has_curves
 from widemargin.projected.projected_svc import ProjectedSVC
 from widemargin.search_picture import draw_search
 
@@ -82,14 +85,23 @@ def plot_levels(model: DCSVC, X: Any = None, y: Any = None) -> "Figure":
 
 
 def plot_shapes(
-    model: CurvesMixin, X: Any = None, *, n_features: int = 6, classes: Any = None
+    model: Any,
+    X: Any = None,
+    *,
+    n_features: int = 6,
+    features: Any = None,
+    classes: Any = None,
+    n_pairs: int = 3,
 ) -> "Figure":
     """Draw the curves of an additive model: what each feature adds to the decision.
 
+    Of a model with an ANOVA kernel it draws surfaces of pairs of features too.
+
     Parameters
     ----------
-    model : AdditiveSVC, IntersectionSVC or PowerMeanSVC
-        A fitted classifier.
+    model : AdditiveSVC, IntersectionSVC, PowerMeanSVC, Pipeline or Decomposition
+        A fitted classifier, or a pipeline that ends in one after scalers. An estimator or pipeline
+        with an ANOVA kernel, with ``X``, or what `widemargin.interactions.decompose` returned for it.
     X : array-like or sparse matrix, optional
         Data, such as those of training. They say which features matter most (the mean size of what
         they add), where the average is, from which curves are then drawn, and how values are spread:
@@ -97,21 +109,30 @@ def plot_shapes(
         and of a feature with ten values or less there is a point for each. Without data the features
         with the highest curves are shown.
     n_features : int, default=6
-        Features to show.
+        How many features to show, the most important ones.
+    features : array-like of int or str, optional
+        Which features to show instead, by number or by name. Not for ANOVA kernels.
     classes : array-like, optional
-        With more than two classes: whose curves to show; all if not given.
+        With more than two classes: whose curves to show; all if not given. Not for ANOVA kernels.
+    n_pairs : int, default=3
+        Pairs of features to show as maps, if the model has an ANOVA kernel.
 
     Returns
     -------
     figure : matplotlib.figure.Figure
-        One panel for each feature, the most important first.
+        One panel for each feature, the most important first, and one for each pair.
     """
-    if not isinstance(model, CurvesMixin):
+    if isinstance(model, Decomposition) or has_terms(model):
+        check_integer("n_features", n_features, low=1)
+        check_integer("n_pairs", n_pairs, low=0)
+        return draw_terms(_find_terms(model, X), n_features, n_pairs, _import_pyplot())
+    if not has_curves(model):
         raise TypeError(
             f"model: a {type(model).__name__} has no curves; give an AdditiveSVC, IntersectionSVC or "
-            "PowerMeanSVC"
+            "PowerMeanSVC, or a KernelSVC with an ANOVA kernel"
         )
     check_is_fitted(model)
+    model = find_curves(model)
     check_integer("n_features", n_features, low=1)
     plt = _import_pyplot()
     shown = _find_classes(model, classes)
@@ -119,6 +140,9 @@ def plot_shapes(
         _weigh_curves(model, shown) if X is None else _weigh_shares(model, X, shown)
     )
     top = np.argsort(-importance, kind="stable")[:n_features]
+    if features is not None:
+        known = getattr(model, "feature_names_in_", None)
+        top = check_columns("features", features, model.n_features_in_, known)
     columns = [None] * len(top) if X is None else _take_columns(X, top)
     n_columns = min(3, len(top))
     n_rows = -(-len(top) // n_columns)
@@ -232,6 +256,17 @@ def _draw_accuracy(axis: Any, path: list[Any], size: int, *, is_final_known: boo
 
 def _mark(axis: Any, x: float, y: float, label: str) -> None:
     axis.plot([x], [y], "o", color=ORANGE, label=f"{label}: {x:,.0f} vectors, {y:,.4g}")
+
+
+def _find_terms(model: Any, X: Any) -> Decomposition:
+    """Return the terms of a model with an ANOVA kernel."""
+    if isinstance(model, Decomposition):
+        return model
+    if X is None:
+        raise ValueError(
+            "X: give the training rows; terms of an ANOVA kernel depend on how values are spread"
+        )
+    return decompose(model, X)
 
 
 def _find_classes(model: CurvesMixin, classes: Any) -> list[int]:

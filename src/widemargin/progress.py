@@ -3,11 +3,13 @@
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TextIO
 
 from widemargin.callbacks import LevelProgress, Progress, Stage
 
+#: Receives whatever a line shows.
+Listener = Callable[..., None]
 #: Seconds between two updates of a line that is written over, and between two lines of a log.
 REFRESH_SECONDS, LOG_SECONDS = 0.2, 10.0
 
@@ -30,10 +32,22 @@ class _Line:
         self._began = time.perf_counter()
         self._shown = -LOG_SECONDS
         self._width = 0
+        self._describe: Callable[[], str] = lambda: "[widemargin]"
+
+    def report(self, describe: Callable[[], str], *, now: bool = False) -> None:
+        """Write what ``describe`` returns if the last text is old enough, or ``now``."""
+        self._describe = describe
+        is_due = self._is_due()
+        if is_due or now:
+            self._write(f"{describe()}  {self.seconds():.1f} s")
+
+    def seconds(self) -> float:
+        """Seconds since the line was made."""
+        return time.perf_counter() - self._began
 
     def _is_due(self) -> bool:
         """Whether to write something now."""
-        seconds = time.perf_counter() - self._began
+        seconds = self.seconds()
         wait = REFRESH_SECONDS if self.stream.isatty() else LOG_SECONDS
         if self.verbose < 2 and seconds - self._shown < wait:
             return False
@@ -48,11 +62,16 @@ class _Line:
             self.stream.write(text + "\n")
         self.stream.flush()
 
-    def close(self) -> None:
-        """Leave the cursor on a fresh line."""
+    def close(self, ending: str = "done") -> None:
+        """Write the last state once more, with how the fit ended, and begin a new line."""
+        self._write(f"{self._describe()}  {ending} after {self.seconds():.1f} s")
+        self._end_line()
+
+    def _end_line(self) -> None:
         if self._width:
             self.stream.write("\n")
             self.stream.flush()
+        self._width = 0
 
 
 class ProgressLine(_Line):
@@ -72,9 +91,7 @@ class ProgressLine(_Line):
 
     def show(self, problem: int, state: Progress) -> None:
         """Report one round of the binary problem number ``problem``."""
-        if self._is_due():
-            seconds = time.perf_counter() - self._began
-            self._write(describe(problem, self.n_problems, state, seconds))
+        self.report(lambda: describe(problem, self.n_problems, state))
 
 
 class LevelLine(_Line):
@@ -82,13 +99,10 @@ class LevelLine(_Line):
 
     def show(self, state: LevelProgress) -> None:
         """Report a solved cluster, or a round on the whole problem."""
-        if state.n_done == state.n_clusters:
-            self._is_due()
-            self._write(describe_level(state))
-            self.close()
-            self._width = 0
-        elif self._is_due():
-            self._write(describe_level(state))
+        is_solved = state.n_done == state.n_clusters
+        self.report(lambda: describe_level(state), now=is_solved)
+        if is_solved:
+            self._end_line()
 
 
 class PassLine(_Line):
@@ -108,11 +122,7 @@ class PassLine(_Line):
 
     def show(self, number: int, violation: float) -> None:
         """Report one of them."""
-        if self._is_due():
-            seconds = time.perf_counter() - self._began
-            self._write(
-                f"[widemargin] {self.unit} {number:,}  violation {violation:.2g}  {seconds:.1f} s"
-            )
+        self.report(lambda: f"[widemargin] {self.unit} {number:,}  violation {violation:.2g}")
 
 
 class BasisLine(_Line):
@@ -132,14 +142,13 @@ class BasisLine(_Line):
 
     def show(self, number: int, doing: str, stage: Stage) -> None:
         """Report a change of basis ``number``."""
-        if self._is_due():
-            seconds = time.perf_counter() - self._began
-            which = f"basis {number + 1}/{self.n_bases}  " if self.n_bases > 1 else ""
-            self._write(
+        which = f"basis {number + 1}/{self.n_bases}  " if self.n_bases > 1 else ""
+        self.report(
+            lambda: (
                 f"[widemargin] {which}{doing}  basis vectors {len(stage.rows):,}  "
-                f"objective {stage.objective.sum():.6g}  errors {stage.n_wrong.sum():,}  "
-                f"{seconds:.1f} s"
+                f"objective {stage.objective.sum():.6g}  errors {stage.n_wrong.sum():,}"
             )
+        )
 
 
 class SearchLine(_Line):
@@ -147,78 +156,141 @@ class SearchLine(_Line):
 
     def show(self, n_done: int, n_total: int, best: float) -> None:
         """Report one fold of a cell; ``best`` is the best mean score so far, NaN for none."""
-        if not self._is_due() and n_done < n_total:
-            return
-        seconds = time.perf_counter() - self._began
         score = "" if best != best else f"best score {best:.4f}  "
-        left = seconds * (n_total - n_done) / n_done
-        self._write(
-            f"[widemargin] fits {n_done:,}/{n_total:,}  {score}{seconds:.1f} s, "
-            f"about {left:.0f} s left"
+        left = self.seconds() * (n_total - n_done) / n_done
+        self.report(
+            lambda: f"[widemargin] fits {n_done:,}/{n_total:,}  {score}about {left:.0f} s left",
+            now=n_done == n_total,
         )
 
 
+class Bar(_Line):
+    """Shows the done part of some work as a bar.
+
+    Parameters
+    ----------
+    name : str
+        What is being done.
+    stream : file, optional
+        Where to write; standard error if not given. Where lines cannot be written over, it gets a
+        line every ten seconds and the closing one.
+    """
+
+    WIDTH = 30
+
+    def __init__(self, name: str, stream: TextIO | None = None) -> None:
+        super().__init__(1, stream)
+        self._shown = 0.0
+        self.name = name
+
+    def show(self, part: float, detail: str = "") -> None:
+        """Report that ``part`` of the work, between 0 and 1, is done."""
+        self.report(lambda: f"{self.name} {draw_bar(part, self.WIDTH, self.stream)} {detail}")
+
+    def close(self, ending: str = "done") -> None:
+        """Write how the work ended and how long it took, and begin a new line."""
+        self._describe = lambda: f"{self.name}:"
+        super().close(ending)
+
+
+def draw_bar(part: float, width: int, stream: TextIO) -> str:
+    """Draw a bar of ``width`` characters, ``part`` of which are filled."""
+    full, empty = "█", "░"
+    if not can_write(full + empty, stream):
+        full, empty = "#", "."
+    n_full = round(width * min(max(part, 0.0), 1.0))
+    return full * n_full + empty * (width - n_full)
+
+
+def can_write(text: str, stream: TextIO) -> bool:
+    """Whether the encoding of a stream has all characters of a text."""
+    try:
+        text.encode(getattr(stream, "encoding", None) or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 @contextmanager
-def _open(line: Any) -> Iterator[Any]:
-    """The ``show`` of a line in the body of a ``with``; None if nobody wants to know."""
+def show_bar(name: str) -> Iterator[Callable[..., None]]:
+    """What draws a bar in the body of a ``with``."""
+    with _open(Bar(name)) as show:
+        yield show
+
+
+@contextmanager
+def _open(line: Any, listen: Listener | None = None) -> Iterator[Any]:
+    """What to tell in the body of a ``with``; None if nobody wants to know."""
     if not line.verbose:
-        yield None
+        yield listen
         return
-    with closing(line):
-        yield line.show
+
+    def tell(*state: Any) -> None:
+        line.show(*state)
+        if listen is not None:
+            listen(*state)
+
+    try:
+        yield tell
+    except BaseException:
+        line.close("stopped")
+        raise
+    line.close()
 
 
 def show_passes(
-    verbose: int, unit: str = "pass"
+    verbose: int, unit: str = "pass", listen: Listener | None = None
 ) -> AbstractContextManager[Callable[[int, float], None] | None]:
     """What to tell about passes in the body of a ``with``; None if nobody wants to know."""
-    return _open(PassLine(unit, verbose))
+    return _open(PassLine(unit, verbose), listen)
 
 
 def show_problems(
-    n_problems: int, verbose: int
+    n_problems: int, verbose: int, listen: Listener | None = None
 ) -> AbstractContextManager[Callable[[int, Progress], None] | None]:
     """What to tell about binary problems in the body of a ``with``; None if nobody wants to know."""
-    return _open(ProgressLine(n_problems, verbose))
+    return _open(ProgressLine(n_problems, verbose), listen)
 
 
-def show_levels(verbose: int) -> AbstractContextManager[Callable[[LevelProgress], None] | None]:
+def show_levels(
+    verbose: int, listen: Listener | None = None
+) -> AbstractContextManager[Callable[[LevelProgress], None] | None]:
     """What to tell about levels in the body of a ``with``; None if nobody wants to know."""
-    return _open(LevelLine(verbose))
+    return _open(LevelLine(verbose), listen)
 
 
 def show_bases(
-    n_problems: int, verbose: int
+    n_problems: int, verbose: int, listen: Listener | None = None
 ) -> AbstractContextManager[Callable[[int, str, Stage], None] | None]:
     """What to tell about growing bases in the body of a ``with``; None if nobody wants to know."""
-    return _open(BasisLine(n_problems, verbose))
+    return _open(BasisLine(n_problems, verbose), listen)
 
 
 def show_cells(
-    verbose: int,
+    verbose: int, listen: Listener | None = None
 ) -> AbstractContextManager[Callable[[int, int, float], None] | None]:
     """What to tell about cells of a grid in the body of a ``with``; None if nobody wants to know."""
-    return _open(SearchLine(verbose))
+    return _open(SearchLine(verbose), listen)
 
 
-def describe(problem: int, n_problems: int, state: Progress, seconds: float) -> str:
+def describe(problem: int, n_problems: int, state: Progress) -> str:
     """One line of text for the state of a fit."""
     which = f"problem {problem + 1}/{n_problems}  " if n_problems > 1 else ""
     return (
         f"[widemargin] {which}rows {state.n_seen:,}/{state.n_total:,}  "
         f"support vectors {state.n_support:,}  working set {state.n_working:,}  "
-        f"violation {state.violation:.2g}  moves {state.n_iter:,}  {seconds:.1f} s"
+        f"violation {state.violation:.2g}  iterations {state.n_iter:,}"
     )
 
 
 def describe_level(state: LevelProgress) -> str:
     """One line of text for the state of a level."""
-    left = "" if not state.seconds_left else f", {state.seconds_left:.0f} s left at this level"
+    left = "" if not state.seconds_left else f"  {state.seconds_left:.0f} s left at this level"
     part = f"clusters {state.n_done:,}/{state.n_clusters:,}" if state.level else "whole problem"
-    reached = f"objective {state.objective:.6g}  " if state.n_done else ""
+    reached = f"  objective {state.objective:.6g}" if state.n_done else ""
     if state.violation is not None:
-        reached = f"violation {state.violation:.2g}  "
+        reached = f"  violation {state.violation:.2g}"
     return (
         f"[widemargin] level {state.level}  {part}  "
-        f"support vectors {state.n_support:,}  {reached}{state.seconds:.1f} s{left}"
+        f"support vectors {state.n_support:,}{reached}{left}"
     )

@@ -33,8 +33,8 @@ class _SearchGrid:
         results = model.cv_results_
         self.costs, self.gammas = np.sort(model.Cs_), np.sort(model.gammas_)
         chosen = np.ones(len(results["params"]), bool)
-        if "epsilon" in model.best_params_:
-            chosen = np.asarray(results["param_epsilon"]) == model.best_params_["epsilon"]
+        for name in {"epsilon", "degree"} & set(model.best_params_):
+            chosen &= np.asarray(results[f"param_{name}"]) == model.best_params_[name]
         cells = np.flatnonzero(chosen)
         c = np.searchsorted(self.costs, np.asarray(results["param_C"], float)[cells])
         g = np.zeros(len(cells), int)

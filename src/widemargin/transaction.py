@@ -4,6 +4,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from widemargin.callback_support import has_callbacks, report_fit
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -15,13 +17,17 @@ def all_or_nothing(fit: Callable[Concatenate[Any, P], T]) -> Callable[Concatenat
     call. A refused fit would otherwise leave the old model beside the new ``n_features_in_``, and
     compiled loops would read beyond the rows they are given. Methods that fit must therefore assign
     new arrays to attributes and not write into the old ones.
+
+    The method named ``fit`` also calls the callbacks of scikit-learn, if the estimator has any.
     """
+    reported = report_fit(fit) if fit.__name__ == "fit" else fit
 
     @wraps(fit)
     def guarded(self: Any, *args: P.args, **kwargs: P.kwargs) -> T:
         before = dict(vars(self))
         try:
-            return fit(self, *args, **kwargs)
+            # Without callbacks there is no further frame, so that warnings name the user's line.
+            return (reported if has_callbacks(self) else fit)(self, *args, **kwargs)
         except BaseException:
             # One assignment, so that a second Ctrl-C cannot leave half of it.
             self.__dict__ = before

@@ -1,6 +1,5 @@
 """Compilation in advance: small fits that take the usual paths of each estimator."""
 
-import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -11,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import widemargin
 from widemargin.compilation import compilation
+from widemargin.progress import Bar
 
 #: Rows of the problems: solved by active sets, on their full matrix, and by a working set.
 SIZES = (150, 1000, 2500)
@@ -29,18 +29,17 @@ FITS: dict[str, tuple[dict[str, Any], ...]] = {
 }
 
 
-def run_warmup(names: Sequence[str], show: Callable[[str], object] = print) -> int:
+def run_warmup(names: Sequence[str]) -> int:
     """Compile what the usual fits and predictions of some estimators need.
 
     Machine code goes to Numba's cache, as it does in any fit: beside the package, or in the folder
-    that ``NUMBA_CACHE_DIR`` names. Fits with rarer parameters may compile more.
+    that ``NUMBA_CACHE_DIR`` names. Fits with rarer parameters may compile more. Standard error gets a
+    progress bar for each estimator.
 
     Parameters
     ----------
     names : sequence of str
         Estimators, see `FITS`.
-    show : callable
-        Receives one line for each estimator and each compiled function.
 
     Returns
     -------
@@ -50,21 +49,20 @@ def run_warmup(names: Sequence[str], show: Callable[[str], object] = print) -> i
     first = len(compilation.functions)
     with compilation.silence(), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        for number, name in enumerate(names):
-            began, before = time.perf_counter(), len(compilation.functions)
-            for options in FITS[name]:
-                fit_everything(getattr(widemargin, name)(**options, n_jobs=1))
-            compiled = compilation.functions[before:]
-            seconds = time.perf_counter() - began
-            show(f"[{number + 1}/{len(names)}] {name}: {len(compiled)} compiled, {seconds:.1f} s")
-            for function in compiled:
-                show(f"    {function}")
+        for number, name in enumerate(names, 1):
+            before = len(compilation.functions)
+            bar = Bar(f"[{number}/{len(names)}] {name}")
+            fit_everything(name, bar.show)
+            bar.close(f"{len(compilation.functions) - before} functions compiled")
     return len(compilation.functions) - first
 
 
-def fit_everything(model: Any) -> None:
-    """Fit a model to dense and sparse rows in small and large numbers, and predict."""
-    for X, y in make_problems():
+def fit_everything(name: str, show: Callable[[float], object]) -> None:
+    """Fit an estimator to dense and sparse rows in small and large numbers, and predict."""
+    models = [getattr(widemargin, name)(**options, n_jobs=1) for options in FITS[name]]
+    fits = [(model, X, y) for model in models for X, y in make_problems()]
+    for number, (model, X, y) in enumerate(fits):
+        show(number / len(fits))
         model.fit(X, y).predict(X)
 
 

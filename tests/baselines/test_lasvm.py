@@ -351,11 +351,12 @@ def test_partial_fit_takes_in_all_examples_whatever_the_time():
 def test_progress_is_shown(capsys):
     X, y = make_data()
     LaSVC(gamma=0.3, n_epochs=2, random_state=0, verbose=2).fit(X, y)
-    lines = capsys.readouterr().err.splitlines()
+    *lines, closing = capsys.readouterr().err.splitlines()
     assert [line.split()[1:4] for line in lines] == [
         ["example", number, "violation"]
         for number in ("256", "512", "600", "856", "1,112", "1,200")
     ]
+    assert "done" in closing
 
 
 @pytest.mark.parametrize(

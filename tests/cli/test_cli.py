@@ -184,16 +184,23 @@ def test_sparse_model_to_c_and_onnx(files, capsys):
     assert "must end in .c or .onnx" in capsys.readouterr().err
 
 
-def test_demo_prints_a_table():
-    done = run("demo")
+def test_demo():
+    done = run("demo", "--rows", "2000")
     assert done.returncode == 0, done.stderr
-    lines = [line for line in done.stdout.splitlines() if "SVC" in line]
-    assert len(lines) >= 2
+    assert "2,000 training rows" in done.stdout
     accuracies = [float(x) for x in re.findall(r"(\d+\.\d+)%", done.stdout)]
-    assert len(accuracies) == 4
-    *ours, theirs = accuracies
-    assert all(abs(accuracy - theirs) < 1.5 for accuracy in ours)
-    assert "violation" in done.stderr
+    assert len(accuracies) == 3
+    assert accuracies[0] == accuracies[2]
+    assert accuracies[2] > 90
+    assert re.search(
+        r"^KernelSVC, exact: [\d.]+ times as fast as scikit-learn SVC\.$", done.stdout, re.M
+    )
+    assert "KernelSVC, exact:  done after" in done.stderr
+
+
+def test_demo_refuses_too_few_rows(capsys):
+    assert main(["demo", "--rows", "3"]) == 2
+    assert "rows" in capsys.readouterr().err
 
 
 def test_help_and_version():

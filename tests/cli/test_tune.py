@@ -11,7 +11,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 import widemargin
 from widemargin import KernelSVC, KernelSVCCV
 from widemargin.cli.command import main
-from widemargin.cli.tune import parse_seconds, parse_values
+from widemargin.cli.tune import parse_degrees, parse_seconds, parse_values
 
 
 def test_the_model_is_that_of_the_estimator(iris, tmp_path, capsys):
@@ -55,6 +55,21 @@ def test_times_that_are_none(text):
         parse_seconds(text)
 
 
+def test_degrees(iris, tmp_path):
+    assert parse_degrees("2") == 2
+    assert parse_degrees("2,4") == [2, 4]
+    with pytest.raises(argparse.ArgumentTypeError, match="neither a degree"):
+        parse_degrees("2.5")
+    file, out = tmp_path / "iris.svm", tmp_path / "model.wm"
+    dump_svmlight_file(*iris, str(file), zero_based=False)
+    options = ["--Cs", "0.1,1", "--gammas", "0.1,0.5", "--cv", "3", "-q"]
+    poly = ["--kernel", "poly", "--degree", "1,2", "--coef0", "1"]
+    assert main(["tune", str(file), "-o", str(out), *options, *poly]) == 0
+    model = widemargin.load(out)
+    assert model.degree in (1, 2)
+    assert model.coef0 == 1.0
+
+
 def test_values():
     assert parse_values("7") == 7
     assert parse_values("0.1,1") == [0.1, 1.0]
@@ -91,3 +106,29 @@ def test_train_scales_too(iris, tmp_path, capsys):
     options = ["-o", str(out), "--libsvm", "--scale", "max"]
     assert main(["train", str(file), *options]) == 2
     assert "holds no scaler" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("scale", [None, "standard"])
+def test_probabilities_on_the_command_line(iris, tmp_path, capsys, scale):
+    X, y = iris
+    file, out, found = tmp_path / "iris.svm", tmp_path / "model.wm", tmp_path / "found.txt"
+    dump_svmlight_file(X, y, str(file), zero_based=False)
+    options = ["--Cs", "1,10", "--gammas", "0.1,0.5", "--cv", "3", "--calibration", "sigmoid"]
+    options += [] if scale is None else ["--scale", scale]
+    assert main(["tune", str(file), "-o", str(out), *options]) == 0
+    assert "probabilities: sigmoid" in capsys.readouterr().out
+    assert main(["info", str(out)]) == 0
+    assert "probabilities: sigmoid" in capsys.readouterr().out
+    assert main(["predict", str(out), str(file), "--proba", "-o", str(found)]) == 0
+    model = widemargin.load(out)
+    np.testing.assert_allclose(np.loadtxt(found), model.predict_proba(X), rtol=1e-8)
+    assert main(["predict", str(out), str(file), "--proba", "--decision"]) == 2
+    assert "not both" in capsys.readouterr().err
+
+
+def test_models_without_probabilities_say_how_to_get_them(iris, tmp_path, capsys):
+    file, out = tmp_path / "iris.svm", tmp_path / "model.wm"
+    dump_svmlight_file(*iris, str(file), zero_based=False)
+    widemargin.save(KernelSVC().fit(*iris), out)
+    assert main(["predict", str(out), str(file), "--proba"]) == 2
+    assert "tune --calibration" in capsys.readouterr().err

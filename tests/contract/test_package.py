@@ -26,6 +26,7 @@ LAYERS = [
         "deadline",
         "arguments",
         "budget",
+        "callback_support",
         "transaction",
         "callbacks",
         "doc_link",
@@ -38,8 +39,20 @@ LAYERS = [
     ["base", "files.libsvm_models"],
     ["exact"],
     ["divide", "additive", "projected"],
-    ["baselines"],
-    ["files", "export", "plotting", "search_picture", "demo", "warmup"],
+    ["baselines", "distributed"],
+    [
+        "files",
+        "export",
+        "interactions",
+        "interaction_picture",
+        "pipeline_curves",
+        "plotting",
+        "search_picture",
+        "demo",
+        "demo_peer",
+        "demo_report",
+        "warmup",
+    ],
     ["cli"],
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
@@ -47,18 +60,18 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 #: Inside the folder of a family: compiled loops (files that end in ``_fast``), then mathematics, which
 #: is all that is not named here, then what predicts, then what users fit.
 MODELS = {
-    "exact": ["calibration", "expansion"],
+    "exact": ["anova_terms", "calibration", "expansion"],
     "divide": ["cluster_models"],
-    "additive": ["anchor_model", "curves"],
+    "additive": ["anchor_model", "curves", "pair_model"],
     "projected": ["path"],
 }
 ESTIMATORS = {
     "exact": [
-        "classifier_base", "kernel_machine", "kernel_one_class", "kernel_svc", "kernel_svc_cv",
+        "classifier_base", "kernel_machine", "kernel_one_class", "kernel_svc",
         "kernel_svr", "kernel_svr_cv", "regressor_base", "search_base", "search_scoring",
         "svc_compatibility",
     ],
-    "divide": ["clusterer", "dc_svc", "dc_svr", "level_parts", "levels_mixin"],
+    "divide": ["clusterer", "dc_svc", "dc_svr", "kernel_svc_cv", "level_parts", "levels_mixin"],
     "additive": [
         "additive_svc", "classifier_base", "intersection_svc", "kernel_scale", "lr_svc", "mixins",
         "power_mean_svc", "tables_mixin",
@@ -74,7 +87,7 @@ REPRESENTATIONS = {
 }
 #: What turns data into the numbers that a solver reads, and the solver's coefficients into a model: it
 #: stands above the models and below the estimators.
-REPRESENTERS = {"additive": ["anchors", "representations"]}
+REPRESENTERS = {"additive": ["anchors", "pair_cells", "representations"]}
 FAMILIES = sorted(MODELS)
 ESTIMATOR_CLASSES = [
     found
@@ -92,7 +105,16 @@ def run_python(code):
 
 
 def test_import_does_no_work():
-    code = "import sys, widemargin; print('numba' in sys.modules, 'sklearn' in sys.modules)"
+    names = ["numba", "sklearn", "dask", "distributed"]
+    code = f"import sys, widemargin; print(*[name in sys.modules for name in {names}])"
+    assert run_python(code).split() == ["False"] * len(names)
+
+
+def test_estimators_for_dask_need_no_dask_until_they_fit():
+    code = (
+        "import sys; from widemargin.distributed import DaskDCSVC; DaskDCSVC(); "
+        "print('dask' in sys.modules, 'distributed' in sys.modules)"
+    )
     assert run_python(code).split() == ["False", "False"]
 
 

@@ -1,6 +1,7 @@
 """What a case is, and when an error counts as a clear refusal."""
 
 import inspect
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,9 +13,12 @@ from sklearn.exceptions import NotFittedError
 import widemargin
 from widemargin.files.container import ModelFileError
 
-ESTIMATORS = (
+#: Classifiers that take C and random_state.
+CLASSIFIERS = (
     "KernelSVC", "DCSVC", "ProjectedSVC", "LRSVC", "AdditiveSVC", "IntersectionSVC", "PowerMeanSVC",
 )  # fmt: skip
+REGRESSORS = ("KernelSVR", "DCSVR", "KernelSVRCV")
+ESTIMATORS = (*CLASSIFIERS, *REGRESSORS, "KernelOneClassSVM", "KernelSVCCV")
 #: Exact types: UnicodeError and LinAlgError are ValueErrors too, and no refusals.
 DOCUMENTED = (ValueError, TypeError, NotFittedError, ModelFileError)
 NAMES = sorted(
@@ -34,6 +38,16 @@ SCIKIT_LEARN = re.compile(
     r"|This \w+ (estimator requires y|instance is not fitted)|Complex data not supported"
     r"|y should be a 1d array|The number of classes"
 )
+
+
+def processor_seconds(pid):
+    """Processor time of a process and its threads, or None where /proc does not tell."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    # Those of children that have ended are included: compilers and exported programs.
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 class Wrong(Exception):  # noqa: N818
@@ -89,6 +103,16 @@ def refusable(action, *args, **kwargs):
         if is_refusal(error):
             raise Refused(str(error)) from error
         raise
+
+
+def is_regressor(model):
+    """Whether an estimator predicts numbers."""
+    return type(model).__name__ in REGRESSORS
+
+
+def answers(model, X):
+    """Decision values, or the predictions of a regression."""
+    return getattr(model, "decision_function", model.predict)(X)
 
 
 def require(holds, place, message):

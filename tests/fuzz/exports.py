@@ -31,7 +31,7 @@ def run(case):
     if COMPILER is None:
         case.note("skipped", "there is no C compiler")
         return "skipped"
-    model = draw_estimator(case)
+    model = draw_estimator(case, exported=True)
     nonnegative = needs_histograms(model)
     flawless = case.happens(0.7)
     n_rows = int(case.power(0.7, 1.9))

@@ -9,9 +9,11 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 import widemargin
-from tests.fuzz.cases import Refused, Wrong, refusable, require
+from tests.fuzz.cases import Refused, Wrong, answers, refusable, require
 from widemargin.files.container import _ALIGNMENT, _PREFIX, MAGIC, ModelFileError
 
 #: Values that stand in for any entry of a header.
@@ -27,7 +29,8 @@ BAD_PARAMETERS = {
     "max_iter": (-2, "x", 1.5), "max_time": (-1.0, "x"), "multi_class": ("x", 0),
     "loss": ("x", 0), "solver": ("x", 0), "verbose": (-1, "x"), "n_clusters": (0, "x"),
     "epsilon": (-0.1, "x"), "nu": (0.0, 2.0, "x"),
-    "n_bins": (0, "x"), "clip_quantile": (2.0, "x"), "degree": (-1, 1.5),
+    "Cs": (0, "x", {"numbers": [0.0]}), "gammas": (-1, "x"), "cv": (1, "x"), "scoring": ("x", 7),
+    "calibration": ("x", 7), "n_bins": (0, "x"), "clip_quantile": (2.0, "x"), "degree": (-1, 1.5),
 }  # fmt: skip
 
 
@@ -46,7 +49,14 @@ def sound_files():
         (widemargin.KernelSVC(kernel="linear"), y),
         (widemargin.KernelSVR(), X[:, 0]),
         (widemargin.KernelSVR(kernel="chi2"), X[:, :2]),
+        (_search(widemargin.KernelSVCCV, calibration="sigmoid"), y),
+        (_search(widemargin.KernelSVCCV, calibration="isotonic"), three),
+        (_search(widemargin.KernelSVCCV, calibration="temperature", multi_class="ovr"), three),
+        (_search(widemargin.KernelSVRCV, epsilons=[0.1]), X[:, :2]),
         (widemargin.KernelOneClassSVM(kernel="poly"), None),
+        (widemargin.DCSVR(n_clusters=2, n_levels=1, stop_level=1, sample_size=20), X[:, 0]),
+        (make_pipeline(StandardScaler(), widemargin.KernelSVC()), three),
+        (make_pipeline(MinMaxScaler(), widemargin.DCSVR(n_clusters=2, n_levels=1)), X[:, 0]),
         (widemargin.DCSVC(n_clusters=2, n_levels=1, stop_level=1, sample_size=20), y),
         (widemargin.DCSVC(n_clusters=2, n_levels=1, stop_level=1, combine="bcm"), three),
         (widemargin.AdditiveSVC(n_bins=8), three),
@@ -58,6 +68,10 @@ def sound_files():
         (widemargin.ProjectedSVC(n_basis=3, shared_basis=True, random_state=0), three),
     ]
     return tuple(_save(model, X @ X.T if _is_precomputed(model) else X, y) for model, y in models)
+
+
+def _search(cls, **params):
+    return cls(Cs=[1.0, 3.0], gammas=[0.5], cv=2, **params)
 
 
 def _is_precomputed(model):
@@ -105,9 +119,13 @@ def _read(path):
 def _use(case, model):
     """Predict, write and read again."""
     rows = np.random.default_rng(0).random((5, model.n_features_in_))
-    decisions = refusable(_decide, model, rows)
+    decisions = refusable(answers, model, rows)
     require(np.isfinite(decisions).all(), "finite", f"{model!r:.200} decides {decisions!r:.200}")
-    if not isinstance(model, widemargin.KernelSVR):
+    if hasattr(model, "predict_proba"):
+        values = model.predict_proba(rows)
+        fits = (values >= 0).all() and np.allclose(values.sum(axis=1), 1.0)
+        require(fits, "probabilities", f"{model!r:.200} gives {values!r:.200}")
+    if hasattr(model, "decision_function"):
         labels = refusable(model.predict, rows)
         known = getattr(model, "classes_", [-1, 1])
         require(np.isin(labels, known).all(), "labels", f"unknown labels {labels!r:.200}")
@@ -116,13 +134,8 @@ def _use(case, model):
         widemargin.save(model, again)
     except ModelFileError as error:
         raise Wrong("save", f"what was read cannot be written: {error}") from error
-    same = np.array_equal(_decide(widemargin.load(again), rows), decisions)
+    same = np.array_equal(answers(widemargin.load(again), rows), decisions)
     require(same, "save", "decisions differ after writing and reading again")
-
-
-def _decide(model, rows):
-    """Decision values, or the predictions of a regression."""
-    return getattr(model, "decision_function", model.predict)(rows)
 
 
 def _alter_bytes(case, content):
@@ -180,7 +193,8 @@ def _list_places(parent):
 def _spoil_parameter(case, content):
     """Give a parameter a value that the constructor's checks refuse."""
     header, area = _unpack(content)
-    params = header["meta"]["params"]
+    meta = header["meta"]
+    params = (meta if "params" in meta else meta["model"])["params"]
     name = case.choose(*sorted(set(params) & set(BAD_PARAMETERS)))
     params[name] = case.choose(*BAD_PARAMETERS[name])
     case.note("header", f"{name}={params[name]!r:.80} is read")

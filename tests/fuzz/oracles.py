@@ -16,11 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
-from sklearn.svm import SVC
+from sklearn.svm import SVC, SVR, OneClassSVM
 from sklearn.utils.class_weight import compute_class_weight
 
 import widemargin
-from tests.fuzz.cases import Wrong, is_refusal, require
+from tests.fuzz.cases import Wrong, answers, is_refusal, is_regressor, require
 from tests.reference import kernels as reference
 from tests.reference import svm_dual
 from widemargin.problem import class_pairs
@@ -29,6 +29,8 @@ from widemargin.problem import class_pairs
 FLOAT32 = 2e-6
 #: Share of the sum of its terms by which rounding may change a sum in float64.
 FLOAT64 = 1e-9
+#: Numbers whose products float64 cannot hold.
+UNDERFLOW = 1e-150
 #: Moves after which LIBSVM is stopped: any point it reaches is an upper bound of the optimum.
 LIBSVM_MOVES = 200_000
 #: Binary problems of a fit that are compared; the others are like them.
@@ -88,7 +90,9 @@ def rounding_of(model, X):
     rows = reference.to_dense(X)
     # The median, so that a few wild values excuse nothing.
     distances = ((rows - np.median(rows, axis=0)) ** 2).sum(axis=1)
-    return FLOAT32 * (1.0 + model.kernel_.gamma * float(np.median(distances)))
+    # With gamma = 0 all values are one, also where distances are infinite.
+    exponent = model.kernel_.gamma * float(np.median(distances)) if model.kernel_.gamma else 0.0
+    return FLOAT32 * (1.0 + exponent)
 
 
 def row_weights(model, data, classes, labels):
@@ -131,7 +135,8 @@ def check_dual(model, dual):
 def compare(place, reported, computed, slack):
     """Require a reported number to be the computed one."""
     text = f"reported {reported:.9g}, computed {computed:.9g}, allowed difference {slack:.3g}"
-    require(abs(reported - computed) <= slack, place, text)
+    # Smaller numbers are products of numbers so small that float64 loses their products.
+    require(abs(reported - computed) <= max(slack, UNDERFLOW), place, text)
 
 
 def effective_tol(model, dual):
@@ -139,14 +144,121 @@ def effective_tol(model, dual):
     return model.tol + dual.rounding * float((np.abs(dual.K) @ np.abs(dual.coef)).max())
 
 
+@dataclass(frozen=True)
+class GeneralDual:
+    """Minimise ``0.5 b'Kb + linear'b + epsilon |b|_1`` over bounds, with the sum of b held or free."""
+
+    K: np.ndarray
+    linear: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    epsilon: float
+    total: float | None
+    coef: np.ndarray
+    offset: float
+    objective: float
+    duality_gap: float
+    rounding: float
+
+    def value(self, b):
+        """The objective at ``b``."""
+        return 0.5 * b @ self.K @ b + self.linear @ b + self.epsilon * np.abs(b).sum()
+
+    def gap(self):
+        """Primal plus dual objective of the model's coefficients and offset."""
+        above = self.K @ self.coef + self.linear + self.offset
+        # The largest value of -above b - epsilon |b| over the bounds, which contain zero.
+        rise = self.upper * np.maximum(-above - self.epsilon, 0.0)
+        fall = -self.lower * np.maximum(above - self.epsilon, 0.0)
+        quadratic = self.coef @ self.K @ self.coef
+        held = 0.0 if self.total is None else self.offset * self.total
+        half = self.value(self.coef) - 0.5 * quadratic
+        return quadratic + half + float((rise + fall).sum()) + held
+
+
+def general_duals(model, data):
+    """The problems of a fitted regressor, one for each target, or of a novelty detector."""
+    K, rounding = exact_kernel(model, data.X), rounding_of(model, data.X)
+    n = len(K)
+    weights = np.ones(n) if data.sample_weight is None else data.sample_weight
+    kept = weights > 0
+    targets = np.zeros((n, 1)) if data.y is None else data.y.reshape(n, -1)
+    for t, y in enumerate(targets.T):
+        coef = np.zeros(n)
+        coef[model.support_] = model.dual_coef_[t]
+        if data.y is None:
+            bounds, total, epsilon = (np.zeros(n), weights), model.nu * weights.sum(), 0.0
+        else:
+            bounds = (-model.C * weights, model.C * weights)
+            total, epsilon = (0.0 if model.fit_intercept else None), model.epsilon
+        yield GeneralDual(
+            K[np.ix_(kept, kept)], -y[kept], bounds[0][kept], bounds[1][kept], epsilon, total,
+            coef[kept], float(model.intercept_[t]), float(np.ravel(model.objective_)[t]),
+            float(np.ravel(model.duality_gap_)[t]), rounding,
+        )  # fmt: skip
+
+
+def check_general_dual(model, dual):
+    """As `check_dual` and `check_against_libsvm`, for regression and novelty detection."""
+    mass, reach = np.abs(dual.coef), max(dual.upper.max(), -dual.lower.min())
+    outside = np.maximum(dual.lower - dual.coef, dual.coef - dual.upper).max()
+    require(outside <= 1e-6 * reach, "feasible", f"a coefficient is {outside:g} outside")
+    if dual.total is not None:
+        missed = abs(dual.coef.sum() - dual.total)
+        require(missed <= 1e-6 * mass.sum(), "feasible", f"the sum is off by {missed:g}")
+    sums = np.abs(dual.K) @ mass
+    slopes = sums + np.abs(dual.linear) + dual.epsilon
+    slack = dual.rounding * float(mass @ slopes)
+    compare("objective_", dual.objective, dual.value(dual.coef), slack)
+    ranges = dual.upper - dual.lower
+    slack += dual.rounding * float(ranges @ (slopes + abs(dual.offset)))
+    gap = dual.gap()
+    compare("duality_gap_", dual.duality_gap, gap, slack)
+    tol = model.tol + dual.rounding * float(sums.max())
+    require(gap <= tol * ranges.sum() + slack, "gap", f"converged with a duality gap of {gap:g}")
+    theirs = libsvm_coef(model, dual)
+    if theirs is None:
+        return
+    best, found = dual.value(theirs), dual.value(dual.coef)
+    moved = (0.5 if dual.total is not None else 1.0) * np.abs(dual.coef - theirs).sum()
+    mass = np.maximum(mass, np.abs(theirs))
+    # LIBSVM's coefficients meet the condition on their sum up to rounding only.
+    rounding = FLOAT64 * float(mass @ (np.abs(dual.K) @ mass + np.abs(dual.linear) + dual.epsilon))
+    allowed = tol * moved + rounding
+    text = f"objective {found:.9g}, LIBSVM's {best:.9g}, allowed difference {allowed:.3g}"
+    require(found - best <= allowed, "libsvm", text)
+
+
+def libsvm_coef(model, dual):
+    """LIBSVM's variables of the same problem, or None if it finds none, as with nu = 1.
+
+    LIBSVM has an intercept always; without one, more points are feasible.
+    """
+    if is_regressor(model):
+        peer = SVR(kernel="precomputed", C=1.0, epsilon=dual.epsilon)
+    else:
+        peer = OneClassSVM(kernel="precomputed", nu=model.nu)
+    peer.set_params(tol=model.tol, max_iter=LIBSVM_MOVES)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            peer.fit(dual.K, -dual.linear, sample_weight=dual.upper)
+        except ValueError as error:
+            require("not finite" in str(error), "libsvm", str(error))
+            return None
+    coef = np.zeros(len(dual.K))
+    coef[peer.support_] = peer.dual_coef_[0]
+    return coef
+
+
 def check_decisions(model, X):
     """Require the decisions that the formula of the kernel gives in float64."""
-    if len(model.classes_) > 2 and model.multi_class == "ovo":
+    if len(getattr(model, "classes_", ())) > 2 and model.multi_class == "ovo":
         return
     K = exact_kernel(model, X)[:, model.support_]
     expected = K @ model.dual_coef_.T + model.intercept_
     slack = np.abs(K) @ np.abs(model.dual_coef_.T) + np.abs(model.intercept_) + 1.0
-    found = model.decision_function(X).reshape(expected.shape)
+    found = answers(model, X).reshape(expected.shape)
     excess = np.abs(found - expected) / (rounding_of(model, X) * slack)
     text = f"decisions differ by {excess.max():.3g} times the allowed difference"
     require((excess <= 1.0).all() or not np.isfinite(expected).all(), "formula", text)
@@ -172,19 +284,24 @@ def check_against_libsvm(model, dual):
 
 
 def fit_libsvm(K, y, upper, tol):
-    """LIBSVM on a kernel matrix, and the seconds it takes."""
+    """LIBSVM on a kernel matrix, and the processor seconds it takes."""
     peer = SVC(kernel="precomputed", C=1.0, tol=tol, max_iter=LIBSVM_MOVES)
-    began = time.perf_counter()
+    began = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         peer.fit(K, y, sample_weight=upper)
-    return peer, time.perf_counter() - began
+    return peer, time.process_time() - began
 
 
 def libsvm_seconds(model, data):
-    """Seconds of LIBSVM on the data of an exact classifier; zero for others, which it cannot fit."""
+    """Processor seconds of LIBSVM on the data of an exact model; zero for others."""
     if not hasattr(model, "duality_gap_"):
         return 0.0
+    if not hasattr(model, "classes_"):
+        began = time.process_time()
+        for dual in general_duals(model, data):
+            libsvm_coef(model, dual)
+        return time.process_time() - began
     classes, labels = np.unique(data.y, return_inverse=True)
     upper = model.C * row_weights(model, data, classes, labels)
     return fit_libsvm(exact_kernel(model, data.X), labels, upper, model.tol)[1]
@@ -193,20 +310,26 @@ def libsvm_seconds(model, data):
 def check_answers(model, X, folder):
     """Finite decisions that depend on neither company nor order, nor on saving and pickling."""
     X = X if sparse.issparse(X) else np.asarray(X)
-    decisions = model.decision_function(X)
+    decisions = answers(model, X)
     require(np.isfinite(decisions).all(), "finite", "a decision on the training data is not finite")
-    require(np.isin(model.predict(X), model.classes_).all(), "labels", "an unknown label")
+    if not is_regressor(model):
+        known = getattr(model, "classes_", [-1, 1])
+        require(np.isin(model.predict(X), known).all(), "labels", "an unknown label")
+    if hasattr(model, "predict_proba"):
+        values = model.predict_proba(X)
+        fits = (values >= 0).all() and np.allclose(values.sum(axis=1), 1.0)
+        require(fits, "probabilities", f"{values!r:.200}")
     order = np.random.default_rng(0).permutation(X.shape[0])
     X = X.tocsr() if sparse.issparse(X) else X
     # Votes of one-vs-one jump where a decision is zero up to rounding.
     if decisions.ndim == 1 or getattr(model, "multi_class", "") != "ovo":
         slack = FLOAT32 * largest_sum(model, X, decisions)
-        check_near("row order", model.decision_function(X[order]), decisions[order], slack)
-        check_near("one row", model.decision_function(X[order[:1]]), decisions[order[:1]], slack)
+        check_near("row order", answers(model, X[order]), decisions[order], slack)
+        check_near("one row", answers(model, X[order[:1]]), decisions[order[:1]], slack)
     copy = pickle.loads(pickle.dumps(model))
-    check_same("pickle", copy.decision_function(X), decisions)
+    check_same("pickle", answers(copy, X), decisions)
     widemargin.save(model, folder / "model.wm")
-    check_same("save", widemargin.load(folder / "model.wm").decision_function(X), decisions)
+    check_same("save", answers(widemargin.load(folder / "model.wm"), X), decisions)
     if hasattr(model, "explain"):
         check_shares(model, X, decisions)
 
@@ -219,6 +342,8 @@ def check_same(place, found, expected):
 
 def largest_sum(model, X, decisions):
     """A bound on the sum of absolute terms of a decision on the training data; one at least."""
+    # Of a tuner, the model that it chose.
+    model = getattr(model, "best_estimator_", model)
     largest = max(np.abs(decisions).max(), 1.0)
     if not hasattr(model, "dual_coef_"):
         return largest
@@ -254,4 +379,4 @@ def check_untouched(model, X, decisions, other):
         require(is_refusal(error), "failed refit", f"predict raises {error}")
     else:
         raise Wrong("failed refit", "the old model predicts data of another width")
-    check_same("failed refit", model.decision_function(X), decisions)
+    check_same("failed refit", answers(model, X), decisions)

@@ -1,6 +1,6 @@
 """Random training data and random estimators."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.datasets import make_moons
 
 import widemargin
-from tests.fuzz.cases import ESTIMATORS
+from tests.fuzz.cases import CLASSIFIERS, ESTIMATORS, is_regressor
 from tests.reference import kernels as reference
 
 HISTOGRAM_KERNELS = (
@@ -16,6 +16,9 @@ HISTOGRAM_KERNELS = (
 )  # fmt: skip
 STANDARD_KERNELS = ("rbf", "linear", "poly", "sigmoid")
 GAMMA_SHARES = [0.4, 0.15, 0.2, 0.2, 0.05]
+#: How often an estimator is drawn, in the order of `ESTIMATORS`; for exports, classifiers only.
+SHARES = [0.27, 0.14, 0.08, 0.06, 0.06, 0.06, 0.06, 0.09, 0.07, 0.02, 0.06, 0.03]
+CLASSIFIER_SHARES = [0.4, 0.2, 0.1, 0.08, 0.08, 0.07, 0.07]
 
 
 @dataclass(frozen=True)
@@ -139,12 +142,25 @@ def _draw_weights(case, n):
     return weights
 
 
-def draw_estimator(case, name=None):
+def draw_targets(case, data):
+    """Numbers that follow the labels, in place of them; sometimes two for each row."""
+    labels = np.unique(data.y, return_inverse=True)[1]
+    shape = (len(labels), 2) if case.happens(0.15) else (len(labels),)
+    noise = 0.3 * case.rng.normal(size=shape)
+    y = (labels.reshape(-1, *[1] * (len(shape) - 1)) + noise) * case.power(-3, 3)
+    return y + (case.power(0, 4) if case.happens(0.2) else 0.0)
+
+
+def draw_estimator(case, *, exported=False):
     """An estimator with random parameters; KernelSVC more often than others."""
-    if name is None:
-        name = case.choose(*ESTIMATORS, p=[0.4, 0.2, 0.1, 0.08, 0.08, 0.07, 0.07])
+    if exported:
+        name = case.choose(*CLASSIFIERS, p=CLASSIFIER_SHARES)
+    else:
+        name = case.choose(*ESTIMATORS, p=SHARES)
     params = {"C": case.power(-3, 4), "random_state": 0} | PARAMETERS[name](case)
-    if case.happens(0.2):
+    if name in ("KernelOneClassSVM", "KernelSVCCV", "KernelSVRCV"):
+        del params["C"]
+    if name in (*CLASSIFIERS, "KernelSVCCV") and case.happens(0.2):
         params["class_weight"] = "balanced"
     case.note("estimator", f"{name}({', '.join(f'{k}={v!r}' for k, v in params.items())})")
     return getattr(widemargin, name)(**params)
@@ -167,11 +183,16 @@ def _draw_kernel(case, *, precomputed=False):
 
 
 def _draw_exact(case):
-    params = _draw_kernel(case, precomputed=True) | {
+    return _draw_machine(case) | {
         "fit_intercept": case.happens(0.7),
         "multi_class": case.choose("ovo", "ovr"),
-        "tol": case.choose(1e-3, 1e-3, 1e-2, 1e-4, 1e-6),
     }
+
+
+def _draw_machine(case):
+    """Parameters of the exact solver for any problem."""
+    params = _draw_kernel(case, precomputed=True)
+    params["tol"] = case.choose(1e-3, 1e-3, 1e-2, 1e-4, 1e-6)
     if case.happens(0.1):
         params["max_iter"] = int(case.power(0, 4))
     if case.happens(0.1):
@@ -180,17 +201,66 @@ def _draw_exact(case):
 
 
 def _draw_divided(case):
-    params = _draw_exact(case) | {
+    return _draw_exact(case) | _draw_levels(case, "early", "naive", "bcm")
+
+
+def _draw_levels(case, *combinations):
+    """Parameters of divide and conquer; half of the time those of the paper."""
+    params = {
         "n_clusters": case.choose(2, 3, 4),
         "n_levels": case.choose(1, 2, 3),
         "sample_size": case.choose(20, 100, 1000),
         "adaptive": case.happens(0.7),
         "refine": case.happens(0.7),
+        "skip_levels": case.happens(0.7),
+        "partition": case.choose("merged", "merged", "kmeans"),
     }
     if case.happens(0.5):
         params["stop_level"] = case.choose(1, params["n_levels"])
-        params["combine"] = case.choose("early", "naive", "bcm")
+        params["combine"] = case.choose(*combinations)
+        params["overlap"] = case.choose(0.0, 0.2, 2.0)
+        params["n_nearest"] = case.choose(1, 1, 2, 4)
+        if "bcm" in combinations:
+            params["background"] = case.choose(0, 0, 20, "auto")
     return params
+
+
+def _draw_exact_regression(case):
+    params = _draw_machine(case) | {"epsilon": case.choose(0.0, 0.1, case.power(-4, 2))}
+    return params | {"fit_intercept": case.happens(0.7)}
+
+
+def _draw_divided_regression(case):
+    return _draw_exact_regression(case) | _draw_levels(case, "early", "naive")
+
+
+def _draw_novelty(case):
+    return _draw_machine(case) | {"nu": case.choose(0.5, 1.0, float(case.rng.uniform(0.001, 1.0)))}
+
+
+def _draw_search(case):
+    params = {
+        "Cs": [case.power(-2, 3) for _ in range(case.choose(1, 2, 3))],
+        "gammas": [case.power(-3, 2) for _ in range(case.choose(1, 2))],
+        "cv": 2,
+        "search": case.choose("grid", "halving"),
+        "kernel": case.choose("rbf", "rbf", "poly", "linear", "exp_chi2"),
+    }
+    if params["kernel"] == "linear":
+        del params["gammas"]
+    return params
+
+
+def _draw_classification_search(case):
+    return _draw_search(case) | {
+        "calibration": case.choose(None, "sigmoid", "isotonic", "temperature"),
+        "multi_class": case.choose("ovo", "ovr"),
+        "fit_intercept": case.happens(0.7),
+    }
+
+
+def _draw_regression_search(case):
+    return _draw_search(case) | {"epsilons": [0.1, case.power(-3, 1)]}
 
 
 def _draw_projected(case):
@@ -251,7 +321,19 @@ PARAMETERS = {
     "AdditiveSVC": _draw_additive,
     "IntersectionSVC": _draw_intersection,
     "PowerMeanSVC": _draw_power_mean,
+    "KernelSVR": _draw_exact_regression,
+    "DCSVR": _draw_divided_regression,
+    "KernelSVRCV": _draw_regression_search,
+    "KernelOneClassSVM": _draw_novelty,
+    "KernelSVCCV": _draw_classification_search,
 }
+
+
+def suit_targets(case, model, data):
+    """The data with numbers for labels if the estimator is a regressor, or without any."""
+    if is_regressor(model):
+        return replace(data, y=draw_targets(case, data))
+    return replace(data, y=None) if type(model).__name__ == "KernelOneClassSVM" else data
 
 
 def needs_histograms(model):

@@ -16,11 +16,13 @@ from dataclasses import asdict, replace
 from itertools import count
 from pathlib import Path
 
+from tests.fuzz.cases import processor_seconds
 from tests.fuzz.worker import FAILURES, TARGETS, VERDICTS, Report
 
 ROOT = Path(__file__).parents[2]
-#: Seconds that a case may take; the first of a worker may have to compile.
-CASE_SECONDS, FIRST_SECONDS = 30.0, 300.0
+#: Processor seconds that a case may take; the first of a worker may have to compile. A case that
+#: waits for nothing, or for other work on the machine, has so many times as long by the clock.
+CASE_SECONDS, FIRST_SECONDS, PATIENCE = 30.0, 300.0, 10.0
 #: Memory of a worker beyond which it is stopped.
 MOST_BYTES = 4 * 2**30
 #: A function of the library in a traceback of faulthandler.
@@ -63,13 +65,15 @@ def _follow(process, target, errors, case_seconds):
     """Reports of a process, watching its time and memory."""
     lines = queue.SimpleQueue()
     threading.Thread(target=_forward, args=(process.stdout, lines), daemon=True).start()
-    seed, notes, allowed, began = None, {}, FIRST_SECONDS, time.monotonic()
+    seed, notes, allowed, began = None, {}, FIRST_SECONDS, _read_clocks(process)
     while True:
-        seconds = time.monotonic() - began
+        seconds, spent = (
+            now - then for now, then in zip(_read_clocks(process), began, strict=True)
+        )
         try:
             line = lines.get(timeout=0.5)
         except queue.Empty:
-            excess = _find_excess(process, seconds, allowed)
+            excess = _find_excess(process, seconds, spent, allowed)
             if excess and seed is None:
                 raise RuntimeError(f"a worker of {target} does not begin: {excess}") from None
             if excess:
@@ -80,7 +84,7 @@ def _follow(process, target, errors, case_seconds):
             break
         told = json.loads(line)
         if "begins" in told:
-            seed, notes, began = told["begins"], {}, time.monotonic()
+            seed, notes, began = told["begins"], {}, _read_clocks(process)
         elif "note" in told:
             notes |= [told["note"]]
         else:
@@ -111,10 +115,19 @@ def _forward(stream, lines):
     lines.put(None)
 
 
-def _find_excess(process, seconds, allowed):
+def _read_clocks(process):
+    """The clock on the wall, and the processor time of a worker, in seconds."""
+    now = time.monotonic()
+    spent = processor_seconds(process.pid)
+    return now, now if spent is None else spent
+
+
+def _find_excess(process, seconds, spent, allowed):
     """What a process has too much of, if anything."""
-    if seconds > allowed:
-        return f"{allowed:.0f} s passed"
+    if spent > allowed:
+        return f"{allowed:.0f} s of processor time passed"
+    if seconds > PATIENCE * allowed:
+        return f"{PATIENCE * allowed:.0f} s passed"
     status = Path(f"/proc/{process.pid}/statm")
     if status.exists():
         pages = int(status.read_text().split()[1])

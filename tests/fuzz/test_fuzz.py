@@ -72,7 +72,7 @@ def follow(last_words):
 @pytest.mark.parametrize(
     ("last_words", "verdict", "error"),
     [("os.abort()", "crashed", "SIGABRT"), ("os._exit(3)", "crashed", "exit 3"),
-     ("time.sleep(60)", "hung", "")],
+     ("time.sleep(60)", "hung", ""), ("while True: pass", "hung", "")],
 )  # fmt: skip
 def test_lost_worker_is_a_finding(last_words, verdict, error):
     right, lost = follow(last_words)

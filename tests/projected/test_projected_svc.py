@@ -238,9 +238,10 @@ def test_progress_and_callback(overlapping, capsys):
     stages = []
     ProjectedSVC(n_basis=5, verbose=2, callback=stages.append).fit(X, y)
     assert [len(stage.rows) for stage in stages[:5]] == [1, 2, 3, 4, 5]
-    shown = capsys.readouterr().err.splitlines()
-    assert len(shown) == len(stages)
-    assert "grow  basis vectors 5" in shown[4]
+    *lines, closing = capsys.readouterr().err.splitlines()
+    assert len(lines) == len(stages)
+    assert "grow  basis vectors 5" in lines[4]
+    assert "done" in closing
 
 
 @pytest.mark.parametrize(

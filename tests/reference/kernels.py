@@ -1,5 +1,7 @@
 """Kernels by their formulas, in float64, one row of the matrix at a time."""
 
+import itertools
+
 import numpy as np
 from scipy import sparse
 
@@ -77,6 +79,31 @@ def jensen_shannon(x, Z):
         return (a * np.log1p(b / a) + b * np.log1p(a / b)) / (2 * np.log(2))
 
     return sum_where_both_positive(x, Z, mean)
+
+
+def anova(of_feature, X, Z=None, weight=0.3, curve_mean=1.0, pair_mean=1.0):
+    """Sum over features and over pairs, each pair of features by itself.
+
+    ``of_feature`` is the kernel matrix of a single column.
+    """
+    X = to_dense(X)
+    Z = X if Z is None else to_dense(Z)
+    values = [of_feature(X[:, [j]], Z[:, [j]]) for j in range(X.shape[1])]
+    pairs = [a * b for a, b in itertools.combinations(values, 2)]
+    total = np.zeros((len(X), len(Z)))
+    return sum(values, total) / curve_mean + weight * sum(pairs, total) / pair_mean
+
+
+def anova_chi2(X, Z=None, **params):
+    return anova(chi2, X, Z, **params)
+
+
+def anova_intersection(X, Z=None, **params):
+    return anova(intersection, X, Z, **params)
+
+
+def anova_rbf(X, Z=None, gamma=1.0, **params):
+    return anova(lambda x, z: rbf(x, z, gamma=gamma), X, Z, **params)
 
 
 def power_mean(X, Z=None, p=-1.0):

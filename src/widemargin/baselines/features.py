@@ -129,7 +129,7 @@ def choose_centres(problem: Problem, n_centres: int, seed: int) -> Any:
     # With several threads the order of additions varies; with one thread, fits are repeatable. The
     # limit of OpenMP holds for the calling thread only. That of BLAS holds for the whole process, so
     # `single_blas` is shared with other fits.
-    with single_blas, threadpool_limits(limits=1, user_api="openmp"):
+    with single_blas(), threadpool_limits(limits=1, user_api="openmp"):
         kmeans.fit(problem.X[rows[drawn]], sample_weight=weights[drawn])
     return kmeans.cluster_centers_
 

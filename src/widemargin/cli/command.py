@@ -51,7 +51,9 @@ def _read_file(args: argparse.Namespace, kind: str, n_features: int | None = Non
 def _run_demo(args: argparse.Namespace) -> None:
     from widemargin.demo import run_demo
 
-    run_demo(args.dataset, C=args.C, gamma=args.gamma)
+    run_demo(
+        args.dataset, C=args.C, gamma=args.gamma, n_rows=args.rows, max_seconds=args.max_seconds
+    )
 
 
 def _run_train(args: argparse.Namespace) -> None:
@@ -114,18 +116,19 @@ def _run_predict(args: argparse.Namespace) -> None:
     if args.output is not None:
         check_output(args.output)
     model = _load_model(args.model)
-    if args.decision and not hasattr(model, "decision_function"):
-        raise ValueError(
-            f"--decision: a {type(model).__name__} has no decision values; leave the option out"
-        )
+    _check_answers(args, model)
     kind = "classes" if args.ignore_labels or not is_regressor(model) else "numbers"
     table = _read_file(args, kind, model.n_features_in_)
     labels = None
-    if table.y is not None and not (args.decision or args.ignore_labels):
+    is_label = not (args.decision or args.proba)
+    if table.y is not None and is_label and not args.ignore_labels:
         labels = check_labels(model, table.y, args.file)
     X = _name_columns(table.X, table.feature_names)
-    answers = model.decision_function(X) if args.decision else model.predict(X)
-    quality = "" if args.decision else describe_quality(model, answers, labels, args.file)
+    predict = model.predict_proba if args.proba else (
+        model.decision_function if args.decision else model.predict
+    )  # fmt: skip
+    answers = predict(X)
+    quality = describe_quality(model, answers, labels, args.file) if is_label else ""
     lines = "".join(format_answer(answer) + "\n" for answer in answers)
     if args.output is None:
         sys.stdout.write(lines)
@@ -134,6 +137,21 @@ def _run_predict(args: argparse.Namespace) -> None:
             stream.write(lines.encode())
     if quality:
         print(quality, file=sys.stderr)
+
+
+def _check_answers(args: argparse.Namespace, model: Any) -> None:
+    """Refuse options that ask for what a model does not have."""
+    if args.decision and args.proba:
+        raise ValueError("--proba: give --decision or --proba, not both")
+    if args.decision and not hasattr(model, "decision_function"):
+        raise ValueError(
+            f"--decision: a {type(model).__name__} has no decision values; leave the option out"
+        )
+    if args.proba and not hasattr(model, "predict_proba"):
+        raise ValueError(
+            f"--proba: this {type(model).__name__} has no probabilities; make the model with "
+            "widemargin tune --calibration sigmoid"
+        )
 
 
 def _run_info(args: argparse.Namespace) -> None:
@@ -192,7 +210,7 @@ def _with_pandas(X: Any, names: list[str]) -> Any:
 def _run_warmup(args: argparse.Namespace) -> None:
     from widemargin.warmup import run_warmup
 
-    n_functions = run_warmup(args.estimators, lambda line: print(line, flush=True))
+    n_functions = run_warmup(args.estimators)
     print(f"{n_functions} functions compiled; the others were in the cache")
 
 

@@ -15,7 +15,9 @@ def _describe_number(model: Any, name: str) -> str:
 
 
 def format_model(model: Any) -> str:
-    """Return a readable summary of a fitted estimator."""
+    """Return a readable summary of a fitted estimator; of a search that of its final model too."""
+    if hasattr(model, "best_estimator_"):
+        return "\n".join([*_search_lines(model), format_model(model.best_estimator_)])
     rows = {
         "model": type(model).__name__,
         "kernel": _describe_kernel(model),
@@ -30,6 +32,15 @@ def format_model(model: Any) -> str:
     width = max(map(len, rows))
     lines = [f"{name.ljust(width)}  {value}" for name, value in rows.items()]
     return "\n".join([*lines, *_level_table(model)])
+
+
+def _search_lines(model: Any) -> list[str]:
+    """Return what a search has chosen, and how its probabilities are calibrated."""
+    chosen = ", ".join(f"{name} = {value:.6g}" for name, value in model.best_params_.items())
+    lines = [f"chosen by {model.n_splits_} folds: {chosen}; score {model.best_score_:.6g}"]
+    if getattr(model, "calibration", None) is not None:
+        lines.append(f"probabilities: {model.calibration}")
+    return lines
 
 
 def _output_rows(model: Any) -> dict[str, str]:
@@ -86,7 +97,9 @@ def _linear_rows(model: Any) -> dict[str, str]:
 
 def _clusters(model: Any) -> str:
     n_clusters = len(model.cluster_intercepts_)
-    return "the whole problem" if model.level_ == 0 else f"{n_clusters:,} clusters, {model.combine}"
+    if n_clusters == 1:
+        return "the whole problem" if model.level_ == 0 else "a sample"
+    return f"{n_clusters:,} clusters, {model.combine}"
 
 
 def _level_table(model: Any) -> list[str]:

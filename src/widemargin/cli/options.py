@@ -47,10 +47,14 @@ def _add_demo(commands: Any) -> None:
         "--dataset",
         default="digits",
         metavar="NAME",
-        help="a data set of widemargin.datasets; default: scikit-learn's digits, shifted about",
+        help="a data set of widemargin.datasets; default: the pixels of scikit-learn's digits",
     )
-    demo.add_argument("--C", type=float, default=10.0)
-    demo.add_argument("--gamma", type=_gamma, default="scale")
+    demo.add_argument("--C", type=float, default=None, help="default: 10")
+    demo.add_argument("--gamma", type=_gamma, default=None, help="default: 0.3, or scale")
+    demo.add_argument("--rows", type=int, default=60_000, help="training rows; default: 60000")
+    demo.add_argument(
+        "--max-seconds", type=float, default=60.0, help="when to stop SVC; default: 60"
+    )
     demo.set_defaults(command="demo")
 
 
@@ -124,6 +128,11 @@ def _add_predict(commands: Any) -> None:
     predict.add_argument(
         "--decision", action="store_true", help="write decision values instead of labels"
     )
+    predict.add_argument(
+        "--proba", action="store_true",
+        help="write the probabilities of all classes, in the order that info prints; for models of "
+        "tune --calibration",
+    )  # fmt: skip
     predict.set_defaults(command="predict")
 
 

@@ -19,7 +19,7 @@ _HELP = {
     "gamma": "number, scale or auto",
     "memory": "for example '2 GB'",
     "n_basis": "number, share, '4 kB' or auto",
-    "candidates": "number, share or all",
+    "candidates": "number, share, all or auto",
     "class_weight": "balanced",
 }
 

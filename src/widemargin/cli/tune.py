@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from widemargin.cli.model_summary import format_model
+from widemargin.exact.calibration import METHODS
 from widemargin.files.atomic_output import check_output
 from widemargin.files.data_files import Table
 
@@ -32,14 +33,30 @@ def parse_values(text: str) -> int | list[float]:
         ) from error
 
 
+def parse_degrees(text: str) -> int | list[int]:
+    """Return a degree, or the degrees of a list with commas."""
+    try:
+        return [int(part) for part in text.split(",")] if "," in text else int(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither a degree nor a list such as 2,3"
+        ) from error
+
+
 def add_tune_options(tune: Any) -> None:
     """Add the options of a search."""
     tune.add_argument("--Cs", type=parse_values, default=10, help="a number, or values: 0.1,1,10")
     tune.add_argument("--gammas", type=parse_values, default=10, help="a number, or values")
     tune.add_argument("--cv", type=int, default=5, help="folds")
     tune.add_argument("--scoring", default=None, help="a scorer of scikit-learn; default: accuracy")
-    tune.add_argument("--search", choices=("auto", "grid", "halving"), default="auto")
+    tune.add_argument(
+        "--calibration", choices=METHODS, default=None,
+        help="calibrate probabilities with the held-out rows, for predict --proba",
+    )  # fmt: skip
+    tune.add_argument("--search", choices=("auto", "grid", "halving", "regions"), default="auto")
     tune.add_argument("--kernel", default="rbf")
+    tune.add_argument("--degree", type=parse_degrees, default=3, help="of poly; or several: 2,3,4")
+    tune.add_argument("--coef0", type=float, default=0.0, help="of poly and sigmoid")
     tune.add_argument("--multi-class", choices=("ovo", "ovr"), default="ovo")
     tune.add_argument("--class-weight", choices=("balanced",), default=None)
     tune.add_argument("--max-time", type=parse_seconds, default=None, help="such as 90s or 10m")
@@ -86,8 +103,8 @@ def run_tune(
 
     check_output(Path(args.output))
     names = (
-        "Cs", "gammas", "cv", "scoring", "search", "kernel", "multi_class", "class_weight",
-        "max_time", "memory", "n_jobs",
+        "Cs", "gammas", "cv", "scoring", "calibration", "search", "kernel", "degree", "coef0",
+        "multi_class", "class_weight", "max_time", "memory", "n_jobs",
     )  # fmt: skip
     model = widemargin.KernelSVCCV(
         **{name: getattr(args, name) for name in names}, verbose=0 if args.quiet else 1
@@ -96,9 +113,7 @@ def run_tune(
     if table.y is None:
         raise ValueError(f"{args.file}: the file has no labels to learn from")
     scaler = fit_scaled(model, args.scale, name_columns(table.X, table.feature_names), table.y)
-    save_scaled(scaler, model.best_estimator_, args.output)
+    save_scaled(scaler, model if args.calibration else model.best_estimator_, args.output)
     if not args.quiet:
-        chosen = ", ".join(f"{name} = {value:.6g}" for name, value in model.best_params_.items())
-        print(f"chosen by {model.n_splits_} folds: {chosen}; score {model.best_score_:.6g}")
-        print(format_model(model.best_estimator_))
+        print(format_model(model))
         print(f"written to {args.output}")

@@ -1,6 +1,6 @@
 """Kernel values between all rows and the basis vectors, held in memory or computed when needed."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -10,7 +10,7 @@ from scipy.linalg.blas import dtrsm
 
 from widemargin.deadline import is_late, require_time
 from widemargin.kernels import Index, Kernel
-from widemargin.kernels.base import as_dense
+from widemargin.kernels.base import ExactRows, as_dense
 from widemargin.parallel import Workers
 
 FloatArray = NDArray[np.float64]
@@ -53,7 +53,7 @@ class KernelRows:
         self.deadline: float | None = None
         self.is_exact = X.shape[0] * X.shape[1] <= EXACT_COLUMNS
         self.points = kernel.prepare(X)
-        self._exact: Callable[[int], FloatArray] | None = None
+        self._exact: ExactRows | None = None
 
     def __len__(self) -> int:
         return len(self.points)
@@ -64,9 +64,9 @@ class KernelRows:
         return VALUE_BYTES * self.X.shape[0] * self.X.shape[1] if self.is_exact else 0
 
     def hold_copy(self) -> None:
-        """Keep a copy of the rows from which `column` computes exact values fastest."""
+        """Keep a copy of the rows from which exact values are computed fastest."""
         if self.is_exact:
-            self._exact = self.kernel.exact_columns(self.X)
+            self._exact = self.kernel.hold_exactly(self.X)
 
     def is_late(self) -> bool:
         """Whether the deadline has passed."""
@@ -84,7 +84,7 @@ class KernelRows:
     def column(self, row: int) -> FloatArray:
         """Return the kernel values between all rows and one of them."""
         if self._exact is not None:
-            return self._exact(row)
+            return self._exact.column(row)
         step = max(1, COPIED_VALUES // self.X.shape[1]) if self.is_exact else PIECE_VALUES
         out, columns = np.empty(len(self)), np.array([row])
         for start in range(0, len(self), step):
@@ -103,6 +103,8 @@ class KernelRows:
         self, kernel: Kernel, rows: Index | slice, vectors: FloatArray, workers: Workers
     ) -> FloatArray:
         """Return values of a kernel between rows and vectors that need not be rows."""
+        if self._exact is not None and kernel == self.kernel:
+            return self._exact.between(rows, vectors)
         if self.is_exact:
             return kernel.exact(self.X[rows], vectors)
         others = self.kernel.prepare(vectors, like=self.points)

@@ -23,7 +23,7 @@ from widemargin.projected.machine import Machine
 #: L-BFGS stops at a step that lowers J by less than this share of the tolerance. One small step does
 #: not mean that J is at its minimum: L-BFGS starts again from there, until a run lowers J by less than
 #: the tolerance.
-STEP_SHARE = 0.01
+STEP_SHARE = 0.1
 
 
 def can_move(kernel: Kernel) -> bool:

@@ -23,8 +23,15 @@ SCORING_SHARE = 0.5
 HELD_PASSES, COMPUTED_PASSES = (1.0, 0.3), (2.0, 2.0)
 #: Minimum number of candidates.
 MIN_CANDIDATES = 8
+#: Most products of rows, candidates and bases of ``candidates="auto"``, and fewest candidates.
+AUTO_WORK, AUTO_CANDIDATES = 400_000_000, 500
 #: Rows and columns of the block of kernel values whose computation is timed.
 TIMED_ROWS, TIMED_COLUMNS = 4096, 16
+
+
+def suit_candidates(n_rows: int, n_bases: int) -> int:
+    """Return how many candidates ``candidates="auto"`` takes, so that a fit takes seconds."""
+    return min(n_rows, max(AUTO_CANDIDATES, AUTO_WORK // (n_rows * n_bases)))
 
 
 def plan_memory(
