@@ -107,7 +107,7 @@ class single_blas:  # noqa: N801
     """
 
     _lock = Lock()
-    _inside: WeakSet["single_blas"] = WeakSet()
+    _inside: ClassVar[WeakSet["single_blas"]] = WeakSet()
     _before: ClassVar[list[tuple[LibController, int]]] = []
 
     def __enter__(self) -> None:

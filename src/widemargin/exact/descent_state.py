@@ -14,7 +14,7 @@ from widemargin.exact.dual_problem import DualProblem, FloatArray
 from widemargin.exact.free_newton import NewtonPlan, find_free, move_free
 from widemargin.exact.kernel_matrix import Gram
 from widemargin.exact.pair_moves_fast import judge_solution, optimise_pairs
-from widemargin.exact.solution import Solution, judge, suit_intercept
+from widemargin.exact.solution import Solution, judge, salvage
 from widemargin.exact.working_matrix import WorkingMatrix
 from widemargin.kernels import Index
 
@@ -204,7 +204,7 @@ class DescentState:
     def solution(self, reason: StopReason) -> Solution:
         found = judge(self.problem, self.coef, self.gradient)
         if reason.is_limit:
-            found = suit_intercept(self.problem, found)
+            found = salvage(self.problem, found)
         return replace(found, n_iter=self.n_iter, stop_reason=reason)
 
     def _score(self) -> FloatArray:
