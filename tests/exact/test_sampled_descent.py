@@ -20,7 +20,7 @@ from widemargin.exact.float64_finish import ExactMatrix, finish_in_float64
 from widemargin.exact.kernel_matrix import CachedGram, Gram
 from widemargin.exact.sampled_descent import solve_box_qp
 from widemargin.kernels import RBF, CallableKernel, Linear, Poly, Precomputed
-from widemargin.parallel import Workers, open_workers
+from widemargin.parallel import Workers, WorkInterruptedError, open_workers
 
 ALONE = Workers(1, None)
 BOTH_DUALS = pytest.mark.parametrize("intercept", [True, False], ids=["intercept", "none"])
@@ -739,3 +739,21 @@ def test_the_gradient_of_a_start_is_exact_if_there_is_time():
     late = solve(X, y, 1.0, RBF(0.5), intercept=True, start=start, deadline=start_deadline(600.0))
     free = solve(X, y, 1.0, RBF(0.5), intercept=True, start=start)
     assert_array_equal(late.coef, free.coef)
+
+
+def test_a_round_ends_when_another_thread_has_failed(monkeypatch):
+    """Between two compiled calls of one round, not after the round."""
+    X, y = noisy_problem(3000)
+    others, calls = Workers(2, None), []
+
+    def count(*args):
+        calls.append(others.fail())
+        return optimise(*args)
+
+    optimise = box_qp.optimise_pairs
+    monkeypatch.setattr(box_qp, "optimise_pairs", count)
+    monkeypatch.setattr(box_qp, "CALL_ENTRIES", 1000)
+    gram = Gram(RBF(0.5), RBF(0.5).prepare(X), others.alone())
+    with pytest.raises(WorkInterruptedError):
+        solve_box_qp(gram, make_dual(y, 10.0, True), Budget())
+    assert len(calls) == 1

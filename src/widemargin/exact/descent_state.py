@@ -311,6 +311,7 @@ class DescentState:
             # A few moves even when time is up from the beginning: a poor model is better than none.
             spare_moves = min(spare_moves, len(members))
         while True:
+            self.gram.workers.require_success()
             free = find_free(problem, coef, members)
             pause = self.newton.count_moves(len(free), len(members))
             max_moves = int(min(call_moves, spare_moves, pause))
@@ -363,6 +364,7 @@ class DescentState:
         gradient = self.gradient[rows]
         step = max(GRADIENT_COLUMNS, GRADIENT_ENTRIES // max(len(rows), 1))
         for at in range(0, len(cols), step):
+            self.gram.workers.require_success()
             began = time.perf_counter()
             if self.budget.all_or_nothing and began > self.deadline:
                 raise OutOfTimeError
