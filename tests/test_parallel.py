@@ -1,6 +1,7 @@
 """Loops shared by threads."""
 
 import threading
+import time
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -9,7 +10,14 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from widemargin import parallel
-from widemargin.parallel import Workers, count_threads, open_workers, single_blas, split_range
+from widemargin.parallel import (
+    Workers,
+    WorkInterruptedError,
+    count_threads,
+    open_workers,
+    single_blas,
+    split_range,
+)
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 255, 256, 257, 1000, 4097])
@@ -216,3 +224,28 @@ def test_an_interrupted_use_does_not_hold_blas_for_ever(moment):
         with open_workers(1):
             assert set(blas_threads()) == {1}
         assert blas_threads() == before
+
+
+def test_a_thread_alone_gives_up_when_the_others_fail():
+    """A long piece ends at its next loop, or where it looks, once another piece has failed."""
+    begun, gave_up = threading.Event(), []
+
+    def task(start, stop):
+        if start == 0:
+            begun.wait(30)
+            raise KeyError("first")
+        alone = workers.alone()
+        begun.set()
+        try:
+            while True:
+                alone.run(10, lambda first, last: time.sleep(0.001))
+        except WorkInterruptedError:
+            gave_up.append(start)
+            raise
+
+    with open_workers(2) as workers:
+        with pytest.raises(KeyError, match="first"):
+            workers.run(2, task, grain=1)
+        assert gave_up == [1]
+        with pytest.raises(WorkInterruptedError):
+            workers.alone().require_success()

@@ -49,8 +49,12 @@ class RunningVote:
 
 def judged_rows(problem: Problem) -> Problem:
     """Some of the rows, if judging all would take long."""
-    n = len(problem.labels)
-    return take_rows(problem, np.arange(0, n, -(-n // JUDGED_ROWS)))
+    return take_rows(problem, choose_judged(len(problem.labels)))
+
+
+def choose_judged(n: int) -> NDArray[np.intp]:
+    """Numbers of the rows that are judged, among ``n``."""
+    return np.arange(0, n, -(-n // JUDGED_ROWS))
 
 
 def weigh_right(problem: Problem, decisions: NDArray[np.float64]) -> float:

@@ -15,19 +15,45 @@ from joblib import cpu_count
 from threadpoolctl import LibController, ThreadpoolController
 
 
+class WorkInterruptedError(Exception):
+    """Ends the work of a thread because another thread failed, or the user pressed Ctrl-C."""
+
+
 class Workers:
     """A fixed number of threads that share a loop over ``range(n)``.
 
     Obtain one from `open_workers`. The pieces of a loop are disjoint and made up of whole grains, so
     a loop that works grain by grain gives the same result, rounding too, whatever the number of
     threads. ``failed`` becomes true when a loop ends by an error or Ctrl-C: a long
-    piece that is still running may look at it and give up.
+    piece that is still running may look at it and give up. Inside a piece, `alone` gives the thread
+    that runs it as workers of their own, which give up together with these.
     """
 
-    def __init__(self, n_threads: int, pool: ThreadPoolExecutor | None) -> None:
+    def __init__(
+        self, n_threads: int, pool: ThreadPoolExecutor | None, parent: "Workers | None" = None
+    ) -> None:
         self.n_threads = n_threads
-        self.failed = False
         self._pool = pool
+        self._parent = parent
+        self._has_failed = False
+
+    @property
+    def failed(self) -> bool:
+        """Whether a loop of these workers, or of those that they are one of, has failed."""
+        return self._has_failed or (self._parent is not None and self._parent.failed)
+
+    def fail(self) -> None:
+        """Tell all pieces that are still running to give up."""
+        self._has_failed = True
+
+    def alone(self) -> "Workers":
+        """Return the calling thread as workers of their own."""
+        return Workers(1, None, self)
+
+    def require_success(self) -> None:
+        """Raise `WorkInterruptedError` if the work is of no use any more."""
+        if self.failed:
+            raise WorkInterruptedError
 
     def run(
         self,
@@ -45,6 +71,8 @@ class Workers:
         """
         most = n if one_by_one else 4 * self.n_threads
         bounds = split_range(n, grain, most if self._pool else 1)
+        if self._parent is not None:
+            self._parent.require_success()
         if self._pool is None or len(bounds) < 2:
             for start, stop in bounds:
                 task(start, stop)
@@ -56,7 +84,7 @@ class Workers:
             for future in futures:
                 future.result()
         except BaseException:
-            self.failed = True
+            self.fail()
             raise
         finally:
             # After an error or Ctrl-C no thread may still write to arrays the caller is leaving.
@@ -107,7 +135,7 @@ class single_blas:  # noqa: N801
     """
 
     _lock = Lock()
-    _inside: WeakSet["single_blas"] = WeakSet()
+    _inside: ClassVar[WeakSet["single_blas"]] = WeakSet()
     _before: ClassVar[list[tuple[LibController, int]]] = []
 
     def __enter__(self) -> None:

@@ -115,3 +115,19 @@ def test_bad_parameters(params, message):
 def test_clones_have_all_parameters():
     model = DCSVR(**EARLY, overlap=0.5, epsilon=0.3, callback=None)
     assert clone(model).get_params() == model.get_params()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("combine", ["early", "naive"])
+@pytest.mark.parametrize("overlap", [0.0, 0.2])
+def test_a_late_fit_is_no_worse_than_the_mean(combine, overlap, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.random((3000, 5))
+    y = (np.sin(6 * X[:, 0]) + rng.normal(size=3000) > 0.5).astype(float)
+    Y = np.column_stack([y, 100.0 + 10.0 * X[:, 1]])
+    model = DCSVR(C=1000.0, stop_level=2, max_time=1e-6, combine=combine, overlap=overlap)
+    model.fit(X, Y)
+    assert model.stop_reason_ == "max_time"
+    assert r2_score(Y, model.predict(X), multioutput="raw_values").min() >= -1e-6
+    save(model, tmp_path / "model.wm")
+    assert_array_equal(load(tmp_path / "model.wm").predict(X), model.predict(X))

@@ -20,7 +20,7 @@ from widemargin.exact.float64_finish import ExactMatrix, finish_in_float64
 from widemargin.exact.kernel_matrix import CachedGram, Gram
 from widemargin.exact.sampled_descent import solve_box_qp
 from widemargin.kernels import RBF, CallableKernel, Linear, Poly, Precomputed
-from widemargin.parallel import Workers, open_workers
+from widemargin.parallel import Workers, WorkInterruptedError, open_workers
 
 ALONE = Workers(1, None)
 BOTH_DUALS = pytest.mark.parametrize("intercept", [True, False], ids=["intercept", "none"])
@@ -701,3 +701,59 @@ def test_all_or_nothing_does_not_judge_what_is_not_finished():
     result = solve_box_qp(gram, dual, Budget(deadline=0.0, all_or_nothing=True))
     assert result.stop_reason == "max_time"
     assert not products
+
+
+class CountingGram(Gram):
+    """A kernel matrix that counts the values of its products."""
+
+    n_values = 0
+
+    def accumulate(self, rows, cols, coef, out):
+        self.n_values += len(rows) * len(cols)
+        super().accumulate(rows, cols, coef, out)
+
+
+@BOTH_DUALS
+def test_a_start_whose_gradient_there_is_no_time_for_is_estimated(intercept):
+    n = 4000
+    X, y = noisy_problem(n)
+    rng = np.random.default_rng(0)
+    start = y * rng.uniform(0.5, 1.0, n)
+    gram = CountingGram(RBF(0.5), RBF(0.5).prepare(X), ALONE)
+    dual = make_dual(y, 1.0, intercept, start)
+    found = solve_box_qp(gram, dual, Budget(deadline=start_deadline(1e-9)))
+    assert found.stop_reason == "max_time"
+    assert_array_equal(found.coef, dual.first_point())
+    assert gram.n_values < 0.5 * n * n
+    # A mean of 256 or more products, whose deviation from the mean of all is known.
+    exact = radial_matrix(n) @ found.coef + dual.linear
+    size = np.sqrt(np.square(radial_matrix(n) * found.coef).mean(axis=1)) * n / np.sqrt(256)
+    deviation = np.abs(found.gradient - exact) / size
+    assert deviation.max() < 6.0
+    assert np.sqrt(np.square(deviation).mean()) < 1.5
+
+
+def test_the_gradient_of_a_start_is_exact_if_there_is_time():
+    X, y = noisy_problem(2500)
+    start = np.where(np.arange(2500) % 5, 0.0, y)
+    late = solve(X, y, 1.0, RBF(0.5), intercept=True, start=start, deadline=start_deadline(600.0))
+    free = solve(X, y, 1.0, RBF(0.5), intercept=True, start=start)
+    assert_array_equal(late.coef, free.coef)
+
+
+def test_a_round_ends_when_another_thread_has_failed(monkeypatch):
+    """Between two compiled calls of one round, not after the round."""
+    X, y = noisy_problem(3000)
+    others, calls = Workers(2, None), []
+
+    def count(*args):
+        calls.append(others.fail())
+        return optimise(*args)
+
+    optimise = box_qp.optimise_pairs
+    monkeypatch.setattr(box_qp, "optimise_pairs", count)
+    monkeypatch.setattr(box_qp, "CALL_ENTRIES", 1000)
+    gram = Gram(RBF(0.5), RBF(0.5).prepare(X), others.alone())
+    with pytest.raises(WorkInterruptedError):
+        solve_box_qp(gram, make_dual(y, 10.0, True), Budget())
+    assert len(calls) == 1

@@ -7,8 +7,15 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from tests.reference import svm_dual
-from widemargin import DCSVC, KernelSVC
-from widemargin.exact.solution import fewest_errors_intercept, least_loss_intercept
+from widemargin import DCSVC, KernelSVC, KernelSVR
+from widemargin.exact.dual_problem import DualProblem, classification_dual
+from widemargin.exact.solution import (
+    fewest_errors_intercept,
+    judge,
+    least_loss_intercept,
+    predict_mean,
+    salvage,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -28,7 +35,8 @@ def draw(seed, n, n_values):
 @problems
 def test_the_least_loss(seed, n, n_values):
     decision, y, upper = draw(seed, n, n_values)
-    found = least_loss_intercept(decision - y, y, upper)
+    problem = classification_dual(np.arange(n), y, upper, intercept=True)
+    found = least_loss_intercept(problem, decision - y)
 
     def loss(offset):
         return upper @ np.maximum(1.0 - y * (decision + offset), 0.0)
@@ -36,6 +44,70 @@ def test_the_least_loss(seed, n, n_values):
     # The loss is piecewise linear, so the least is at one of its corners.
     least = min(loss(corner) for corner in y - decision)
     assert loss(found) <= least * (1.0 + 1e-12) + 1e-12
+
+
+def regression_dual(target, upper, epsilon, *, intercept=True):
+    total = 0.0 if intercept else None
+    index = np.arange(len(target))
+    return DualProblem(index, -target, -upper, upper, epsilon=epsilon, total=total)
+
+
+def regression_loss(error, upper, epsilon):
+    return float(upper @ np.maximum(np.abs(error) - epsilon, 0.0))
+
+
+@settings(max_examples=200, deadline=None)
+@problems
+def test_the_least_loss_of_a_regression(seed, n, n_values):
+    value, target, upper = draw(seed, n, n_values)
+    found = least_loss_intercept(regression_dual(target, upper, 0.1), value - target)
+
+    def loss(offset):
+        return regression_loss(value + offset - target, upper, 0.1)
+
+    corners = np.concatenate([target - value - 0.1, target - value + 0.1])
+    assert loss(found) <= min(loss(corner) for corner in corners) * (1.0 + 1e-12) + 1e-12
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("size", [0.01, 1.0, 100.0])
+def test_a_salvaged_regression_is_feasible_and_no_worse_than_a_constant(intercept, size):
+    rng = np.random.default_rng(0)
+    X, target, upper = rng.normal(size=(50, 3)), rng.exponential(size=50), rng.uniform(1, 2, 50)
+    problem = regression_dual(target, upper, 0.1, intercept=intercept)
+    K = size * np.exp(-0.5 * np.square(X[:, None] - X[None]).sum(axis=2))
+    coef = rng.uniform(-1.0, 1.0, 50)
+    coef -= coef.mean() if intercept else 0.0
+    found = salvage(problem, judge(problem, coef, K @ coef - target))
+    assert (np.abs(found.coef) <= upper).all()
+    constant = np.average(target, weights=upper) if intercept else 0.0
+    assert_allclose(predict_mean(problem).intercept, constant)
+    if intercept:
+        assert_allclose(found.coef.sum(), 0.0, atol=1e-12)
+    else:
+        assert found.intercept == 0.0
+    value = K @ found.coef
+    error = upper @ np.square(value + found.intercept - target)
+    assert error <= upper @ np.square(constant - target) * (1.0 + 1e-12)
+    objective = found.coef @ (0.5 * value - target) + 0.1 * np.abs(found.coef).sum()
+    assert_allclose(found.objective, objective, rtol=1e-9, atol=1e-9)
+    loss = regression_loss(value + found.intercept - target, upper, 0.1)
+    gap = objective + 0.5 * found.coef @ value + loss
+    assert_allclose(found.duality_gap, gap, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("max_iter", [0, 1, 5, 30, 300])
+@pytest.mark.parametrize("n", [150, 1000, 6000])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_a_stopped_regression_beats_the_constant(max_iter, n, intercept):
+    rng = np.random.default_rng(0)
+    X = rng.random((n, 4))
+    y = np.sin(6 * X[:, 0]) + rng.normal(size=n)
+    model = KernelSVR(C=1000.0, max_iter=max_iter, fit_intercept=intercept).fit(X, y)
+    assert model.stop_reason_ == "max_iter"
+    constant = y.mean() if intercept else 0.0
+    limit = np.square(y - constant).sum() * (1.0 + 1e-6)
+    assert np.square(y - model.predict(X)).sum() <= limit
 
 
 @settings(max_examples=200, deadline=None)

@@ -22,7 +22,7 @@ from tests.fuzz.cases import CLASSIFIERS, Wrong, answers, processor_seconds, req
 
 ROOT = Path(__file__).parents[2]
 #: Processor seconds until the process must have ended, and seconds until it is killed.
-END_SECONDS, KILL_SECONDS = 10.0, 100.0
+END_SECONDS, KILL_SECONDS = 5.0, 100.0
 #: Rows and columns of the first fit, and of the one that is interrupted.
 OLD_SHAPE, NEW_SHAPE = (300, 6), (40_000, 12)
 

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 from widemargin import __version__
 from widemargin.deadline import is_late, start_deadline
+from widemargin.parallel import WorkInterruptedError
 
 #: Seconds that a Dask cluster may be without workers, which may be restarting, and seconds between two
 #: checks for workers.
@@ -235,7 +236,6 @@ def find_cache_bytes(memory: int | None) -> int:
 def watch_cancellation() -> Callable[..., None]:
     """Return a callback for solvers that ends the task that calls this once it is cancelled."""
     from distributed import get_worker
-    from widemargin.exact.several_problems import SolveInterruptedError
 
     worker = get_worker()
     key = worker.get_current_task()
@@ -243,6 +243,6 @@ def watch_cancellation() -> Callable[..., None]:
     def stop_if_cancelled(*_: object) -> None:
         known = worker.state.tasks.get(key)
         if known is None or known.state == "cancelled":
-            raise SolveInterruptedError
+            raise WorkInterruptedError
 
     return stop_if_cancelled

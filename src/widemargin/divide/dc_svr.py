@@ -8,15 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin.budget import Budget
+from widemargin.budget import Budget, StopReason
 from widemargin.callbacks import LevelProgress
 from widemargin.divide.level_parts import describe_level
 from widemargin.divide.levels_mixin import LevelsMixin
-from widemargin.divide.records import Level
+from widemargin.divide.records import Level, replace_problems
 from widemargin.exact.classifier_base import collect_support
 from widemargin.exact.dual_problem import DualProblem
 from widemargin.exact.regressor_base import KernelRegressor
-from widemargin.kernels import Kernel, Points
+from widemargin.exact.solution import predict_mean
+from widemargin.kernels import Kernel, Points, Precomputed
+from widemargin.majority import choose_judged
 from widemargin.parallel import Workers
 from widemargin.parameters import Choices, check_choices
 from widemargin.problem import Problem, Subproblem
@@ -202,6 +204,13 @@ violation_, violation_error_, n_iter_, stop_reason_, kernel_, n_features_in_
         self, problem: Problem, kernel: Kernel, duals: list[DualProblem], solved: list[Level]
     ) -> None:
         """Set the fitted attributes from the levels that `_solve_duals` returned."""
+        self._keep_solved(problem, kernel, duals, solved)
+        if self.stop_reason_ == StopReason.MAX_TIME.value and not isinstance(kernel, Precomputed):
+            self._outdo_means(problem, kernel, duals, solved)
+
+    def _keep_solved(
+        self, problem: Problem, kernel: Kernel, duals: list[DualProblem], solved: list[Level]
+    ) -> None:
         kept = solved if self.keep_levels else solved[-1:]
         subproblems = [Subproblem(dual.index, -dual.linear, 0, 0) for dual in duals]
         supports = [collect_support(problem, kernel, subproblems, lv.solutions) for lv in kept]
@@ -212,3 +221,24 @@ violation_, violation_error_, n_iter_, stop_reason_, kernel_, n_features_in_
         self.support_ = problem.kept[supports[-1].rows].astype(np.int32)
         self._keep_levels(solved, parts)
         super()._keep(problem, kernel, duals, solved[-1].solutions)
+
+    def _outdo_means(
+        self, problem: Problem, kernel: Kernel, duals: list[DualProblem], levels: list[Level]
+    ) -> None:
+        """Replace what a late model says of targets for which it is worse than their mean.
+
+        The solver takes care of each cluster. The mean of several clusters, or their sum, may still be
+        worse.
+        """
+        last, rows = levels[-1], choose_judged(len(problem.kept))
+        if last.partition is None:
+            return
+        constants = [predict_mean(dual) for dual in duals]
+        targets = np.column_stack([-dual.linear[rows] for dual in duals])
+        weights = problem.weights[rows]
+        errors = weights @ np.square(self._ask(self._model, problem.X[rows]) - targets)
+        means = np.array([found.intercept for found in constants])
+        is_worse = errors > weights @ np.square(means - targets)
+        if is_worse.any():
+            level = replace_problems(last, duals, constants, is_worse)
+            self._keep_solved(problem, kernel, duals, [*levels[:-1], level])

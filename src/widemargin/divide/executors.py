@@ -12,7 +12,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from queue import SimpleQueue
-from threading import Event
 from typing import Any
 
 import numpy as np
@@ -29,11 +28,11 @@ from widemargin.budget import Budget
 from widemargin.callbacks import Progress
 from widemargin.deadline import is_late, start_deadline, time_left
 from widemargin.exact.dual_problem import DualProblem
-from widemargin.exact.several_problems import SolveInterruptedError, solve_problems
+from widemargin.exact.several_problems import solve_problems
 from widemargin.exact.solution import Solution
 from widemargin.kernels import Index, Kernel, Points
 from widemargin.memory import Buffers
-from widemargin.parallel import count_threads, open_workers, single_blas
+from widemargin.parallel import Workers, count_threads, open_workers, single_blas
 
 #: Jobs submitted ahead for each worker: enough to keep workers busy, and few because every job holds a
 #: copy of its points.
@@ -121,16 +120,11 @@ def _run_in_threads(
 ) -> Iterator[list[Solution]]:
     """Solve clusters in threads that keep their buffers, which joblib's threads do not."""
     spare: SimpleQueue[Buffers] = SimpleQueue()
-    stop = Event()
-
-    def give_up(*_: object) -> None:
-        if stop.is_set():
-            raise SolveInterruptedError
 
     def solve(make_job: Maker) -> list[Solution]:
         buffers = spare.get()
         try:
-            return solve_job(make_job(), cache_bytes, 1, buffers, give_up)
+            return solve_with(workers.alone(), make_job(), cache_bytes, buffers)
         finally:
             spare.put(buffers)
 
@@ -138,6 +132,7 @@ def _run_in_threads(
         spare.put(Buffers())
     running: deque[Future[list[Solution]]] = deque()
     with single_blas(), ThreadPoolExecutor(n_threads, thread_name_prefix="widemargin") as pool:
+        workers = Workers(n_threads, pool)
         try:
             for make_job in jobs:
                 running.append(pool.submit(solve, make_job))
@@ -147,7 +142,7 @@ def _run_in_threads(
                 yield running.popleft().result()
         finally:
             # After an error or Ctrl-C the pool waits for its threads, so their jobs must end early.
-            stop.set()
+            workers.fail()
             for future in running:
                 future.cancel()
 
@@ -262,25 +257,36 @@ def solve_job(
     solutions : list of Solution
         One for each binary problem, without gradients.
     """
+    with open_workers(n_threads) as workers:
+        return solve_with(workers, job, cache_bytes, buffers, callback)
+
+
+def solve_with(
+    workers: Workers,
+    job: Job,
+    cache_bytes: int,
+    buffers: Buffers | None = None,
+    callback: Callable[[int, Progress], object] | None = None,
+) -> list[Solution]:
+    """Solve the binary problems of one cluster with open workers; see `solve_job`."""
     open_duals = [dual for dual in job.duals if _is_open(dual)]
     solved: Iterator[Solution] = iter(())
     if open_duals:
         budget = replace(job.budget, cache_bytes=cache_bytes)
         if job.seconds is not None:
             budget = replace(budget, deadline=start_deadline(job.seconds))
-        with open_workers(n_threads) as workers:
-            solved = iter(
-                solve_problems(
-                    job.kernel,
-                    job.points,
-                    open_duals,
-                    workers,
-                    budget=budget,
-                    seed=job.seed,
-                    callback=callback,
-                    buffers=buffers,
-                )
+        solved = iter(
+            solve_problems(
+                job.kernel,
+                job.points,
+                open_duals,
+                workers,
+                budget=budget,
+                seed=job.seed,
+                callback=callback,
+                buffers=buffers,
             )
+        )
     return [
         replace(next(solved), gradient=np.empty(0)) if _is_open(dual) else _known_solution(dual)
         for dual in job.duals

@@ -1,6 +1,6 @@
 """Records of the levels: the plan of a fit, the solution of a level, and its summary."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,6 +126,28 @@ class Level:
     intercepts: FloatArray
     background: Background | None = None
     copies: Copies | None = None
+
+
+def replace_problems(
+    level: Level, duals: list[DualProblem], solutions: list[Solution], chosen: NDArray[np.bool_]
+) -> Level:
+    """Return a level with other solutions, without coefficients, of the problems that are chosen.
+
+    All clusters get the intercept of such a solution.
+    """
+    kept = [
+        replace(new, n_iter=old.n_iter, stop_reason=old.stop_reason) if is_chosen else old
+        for new, old, is_chosen in zip(solutions, level.solutions, chosen, strict=True)
+    ]
+    support = find_support(duals, [found.coef for found in kept], len(level.clusters))
+    record = replace(
+        level.record, n_support=len(support), objective=sum(found.objective for found in kept)
+    )
+    copies = level.copies
+    if copies is not None:
+        copies = replace(copies, coef=np.where(chosen[:, None], 0.0, copies.coef))
+    intercepts = np.where(chosen, [found.intercept for found in solutions], level.intercepts)
+    return replace(level, record=record, solutions=kept, intercepts=intercepts, copies=copies)
 
 
 def count_levels(

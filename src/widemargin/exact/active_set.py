@@ -17,7 +17,7 @@ from widemargin.deadline import is_late
 from widemargin.exact.dual_problem import DualProblem, FloatArray
 from widemargin.exact.interior_point import minimise_interior
 from widemargin.exact.pair_moves_fast import optimise_small
-from widemargin.exact.solution import IDLE_SHARE, Solution, judge, suit_intercept
+from widemargin.exact.solution import IDLE_SHARE, Solution, judge, salvage
 
 #: Function of a kernel matrix, a problem without epsilon and variables that returns better ones.
 Minimiser = Callable[[FloatArray, DualProblem, FloatArray], FloatArray]
@@ -99,7 +99,7 @@ def _solve(K: FloatArray, problem: DualProblem, budget: Budget) -> Solution:
             break
         objective = found.objective
     reason = StopReason.STALLED if reason is None else reason
-    found = suit_intercept(problem, found) if reason.is_limit else found
+    found = salvage(problem, found) if reason.is_limit else found
     return replace(found, n_iter=n_moves, stop_reason=reason)
 
 

@@ -1,5 +1,6 @@
 """Variables of the exact solver's descent, and the steps that change them."""
 
+import math
 import time
 from dataclasses import replace
 from typing import NamedTuple
@@ -9,12 +10,12 @@ from numpy.typing import NDArray
 
 from widemargin.budget import Budget, StopReason
 from widemargin.callbacks import Progress
-from widemargin.deadline import is_late
+from widemargin.deadline import is_late, seconds_left
 from widemargin.exact.dual_problem import DualProblem, FloatArray
 from widemargin.exact.free_newton import NewtonPlan, find_free, move_free
 from widemargin.exact.kernel_matrix import Gram
 from widemargin.exact.pair_moves_fast import judge_solution, optimise_pairs
-from widemargin.exact.solution import Solution, judge, suit_intercept
+from widemargin.exact.solution import Solution, judge, salvage
 from widemargin.exact.working_matrix import WorkingMatrix
 from widemargin.kernels import Index
 
@@ -46,8 +47,10 @@ MAX_RESTS = 5
 CALL_ENTRIES, CALL_ENTRIES_IN_TIME = 300_000_000, 30_000_000
 #: Kernel values computed for a gradient between two looks at the clock, and fewest columns.
 GRADIENT_ENTRIES, GRADIENT_COLUMNS = 50_000_000, 2048
-#: Fewest kernel values whose computation is timed.
-TIMED_VALUES = 100_000
+#: Fewest kernel values whose computation is timed, and how many are computed to be timed.
+TIMED_VALUES, TRIAL_VALUES = 100_000, 5_000_000
+#: Fewest support vectors from which the gradient of a start is estimated.
+MIN_DRAWN = 256
 #: Pair updates per member after which a round ends in any case.
 ROUND_MOVES = 1000
 
@@ -68,7 +71,7 @@ class DescentState:
     """Variables of the descent. Only the gradient of ``active`` points is up to date."""
 
     def __init__(self, gram: Gram, problem: DualProblem, budget: Budget, seed: int) -> None:
-        self.n = len(gram)
+        self.n, self.seed = len(gram), seed
         self.gram, self.problem, self.budget = gram, problem, budget
         self.diag = gram.diag.astype(np.float32)
         self.working = WorkingMatrix(gram, budget.cache_bytes)
@@ -104,6 +107,50 @@ class DescentState:
     @property
     def n_active(self) -> int:
         return len(self.active)
+
+    def begin(self) -> bool:
+        """Compute the gradient of the first point; return whether there is time to go on.
+
+        A start may have as many support vectors as a share of all points, in novelty detection always.
+        If there is no time for the kernel values between these and all points, the gradient is
+        estimated from some of them.
+        """
+        support = np.flatnonzero(self.coef)
+        if self.budget.deadline is None or self.budget.all_or_nothing or len(support) == 0:
+            self.refresh(self.active)
+            return True
+        self._time_values(support)
+        point_seconds = self.value_seconds * self.n
+        seconds = seconds_left(self.budget.deadline)
+        if point_seconds * len(support) <= seconds:
+            self.refresh(self.active)
+            return True
+        n_drawn = int(seconds / point_seconds) if point_seconds > 0 else 0
+        self._estimate_gradient(support, max(n_drawn, MIN_DRAWN))
+        return False
+
+    def _time_values(self, support: Index) -> None:
+        """Find out how long a kernel value takes."""
+        some = support[: max(1, TRIAL_VALUES // self.n)]
+        began = time.perf_counter()
+        self.gram.accumulate(np.arange(self.n), some, self.coef[some], np.zeros(self.n))
+        self.value_seconds = (time.perf_counter() - began) / (self.n * len(some))
+
+    def _estimate_gradient(self, support: Index, n_drawn: int) -> None:
+        """Estimate all gradients from support vectors drawn at random.
+
+        Those of either sign are drawn in proportion, and stand for all of their sign.
+        """
+        rng, drawn, coef = np.random.default_rng(self.seed), [], []
+        for side in (support[self.coef[support] > 0], support[self.coef[support] < 0]):
+            share = min(1.0, n_drawn / len(support))
+            some = np.sort(rng.permutation(side)[: math.ceil(share * len(side))])
+            drawn.append(some)
+            mass = self.coef[some].sum()
+            coef.append(self.coef[some] * (self.coef[side].sum() / mass if mass else 1.0))
+        self.active, self.n_seen = np.arange(self.n), self.n
+        self.gradient = self.problem.linear.copy()
+        self._add_products(self.active, np.concatenate(drawn), np.concatenate(coef))
 
     def measure(self) -> float:
         """Violation of the optimality conditions among the active points."""
@@ -204,7 +251,7 @@ class DescentState:
     def solution(self, reason: StopReason) -> Solution:
         found = judge(self.problem, self.coef, self.gradient)
         if reason.is_limit:
-            found = suit_intercept(self.problem, found)
+            found = salvage(self.problem, found)
         return replace(found, n_iter=self.n_iter, stop_reason=reason)
 
     def _score(self) -> FloatArray:
@@ -264,6 +311,7 @@ class DescentState:
             # A few moves even when time is up from the beginning: a poor model is better than none.
             spare_moves = min(spare_moves, len(members))
         while True:
+            self.gram.workers.require_success()
             free = find_free(problem, coef, members)
             pause = self.newton.count_moves(len(free), len(members))
             max_moves = int(min(call_moves, spare_moves, pause))
@@ -316,6 +364,7 @@ class DescentState:
         gradient = self.gradient[rows]
         step = max(GRADIENT_COLUMNS, GRADIENT_ENTRIES // max(len(rows), 1))
         for at in range(0, len(cols), step):
+            self.gram.workers.require_success()
             began = time.perf_counter()
             if self.budget.all_or_nothing and began > self.deadline:
                 raise OutOfTimeError

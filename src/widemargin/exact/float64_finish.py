@@ -18,7 +18,7 @@ from widemargin.exact.active_set import walk_to_optimum
 from widemargin.exact.dual_problem import DualProblem, FloatArray
 from widemargin.exact.interior_point import minimise_interior
 from widemargin.exact.pair_moves_fast import optimise_small
-from widemargin.exact.solution import Solution, judge, suit_intercept
+from widemargin.exact.solution import Solution, judge, salvage
 from widemargin.kernels import Index, Kernel, Linear, Precomputed
 from widemargin.parallel import single_blas
 
@@ -212,7 +212,7 @@ def judge_in_float64(K: ExactMatrix, problem: DualProblem, found: Solution) -> S
     judged = judge(problem, found.coef, multiply_exactly(K, problem, found.coef))
     if judged.objective > 0 and problem.total in (None, 0.0):
         judged = judge(problem, np.zeros(len(problem)), problem.linear.copy())
-    judged = suit_intercept(problem, judged)
+    judged = salvage(problem, judged)
     return replace(judged, n_iter=found.n_iter, stop_reason=found.stop_reason)
 
 
@@ -259,7 +259,7 @@ def finish_in_float64(
         elif stop is None and idle > IDLE_ROUNDS:
             stop = StopReason.STALLED
         if stop is not None:
-            found = suit_intercept(problem, found) if stop.is_limit else found
+            found = salvage(problem, found) if stop.is_limit else found
             return replace(found, n_iter=n_iter, stop_reason=stop)
         near = _find_near(problem, found, max_near)
         moved, n_moves = _minimise_near(

@@ -14,7 +14,7 @@ from widemargin.exact.dual_problem import DualProblem, FloatArray
 from widemargin.exact.free_newton import NewtonPlan, find_free, move_free
 from widemargin.exact.kernel_matrix import Gram, LazyMatrix
 from widemargin.exact.pair_moves_fast import add_matvec, optimise_pairs
-from widemargin.exact.solution import Pace, Solution, is_crawling, judge, suit_intercept
+from widemargin.exact.solution import Pace, Solution, is_crawling, judge, salvage
 from widemargin.kernels import Index
 
 #: Most points of such a problem; larger ones gain from working sets.
@@ -74,7 +74,7 @@ def solve_whole(
         elif pace.is_lost() or is_crawling(n_moves, n):
             reason = StopReason.STALLED
         if reason is not None:
-            found = suit_intercept(problem, found) if reason.is_limit else found
+            found = salvage(problem, found) if reason.is_limit else found
             return replace(found, n_iter=n_moves, stop_reason=reason)
         members = _find_movable(problem, found)
         free = find_free(problem, coef)

@@ -44,7 +44,8 @@ class KernelOneClassSVM(OutlierMixin, KernelMachine):
     max_iter : int, default=-1
         Largest number of pair updates; -1 for no limit.
     max_time : float or None, default=None
-        Seconds after which to stop with the model reached so far.
+        Seconds after which to stop with the model reached so far. If they are too few for the kernel
+        values of the first solution, objective, duality gap, violation and offset are estimates.
     n_jobs : int or None, default=None
         Threads; None or -1 for all cores.
     random_state : int, RandomState or None, default=0

@@ -64,8 +64,8 @@ def solve_box_qp(
     began = time.perf_counter()
     state = DescentState(gram, problem, budget, seed)
     try:
-        state.refresh(state.active)
-        reason = _descend(state, began, budget, callback)
+        has_time = state.begin()
+        reason = _descend(state, began, budget, callback) if has_time else StopReason.MAX_TIME
     except OutOfTimeError:
         reason = StopReason.MAX_TIME
     return state.solution(reason)

@@ -246,7 +246,7 @@ class KernelSearch(CallbackSupportMixin, DocLinkMixin):
             deadline - (1.0 - SEARCH_SHARE) * self.max_time
         )  # fmt: skip
         budget = Budget(self.tol, self.max_iter, until, all_or_nothing=True)
-        settings = PathSettings(budget, intercept, seed, is_interrupted=lambda: False)
+        settings = PathSettings(budget, intercept, seed)
         listen = report_rounds(self)
         with open_workers(self.n_jobs) as workers, show_cells(self.verbose, listen) as show:
             options = SearchOptions(

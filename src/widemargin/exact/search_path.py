@@ -34,13 +34,11 @@ class PathSettings:
     """What all solutions of a search have in common.
 
     ``epsilon`` is half the width of the tube in regression, None in classification.
-    ``is_interrupted`` says whether another thread has failed.
     """
 
     budget: Budget
     intercept: bool
     seed: int
-    is_interrupted: Callable[[], bool]
     epsilon: float | None = None
 
 
@@ -67,12 +65,10 @@ class Step:
     score_seconds: float
 
 
-class SearchInterruptedError(Exception):
-    """Ends a path because another one failed, or the user pressed Ctrl-C."""
-
-
-def walk_costs(rows: Rows, fold: Fold, costs: FloatArray, settings: PathSettings) -> Iterator[Step]:
-    """Solve a fold for ascending costs; ends early when time is up.
+def walk_costs(
+    rows: Rows, fold: Fold, costs: FloatArray, settings: PathSettings, alone: Workers
+) -> Iterator[Step]:
+    """Solve a fold for ascending costs in one thread; ends early when time is up.
 
     Once no dual variable is at its bound, the solution is that of all larger costs, too.
     """
@@ -86,13 +82,13 @@ def walk_costs(rows: Rows, fold: Fold, costs: FloatArray, settings: PathSettings
             return
         began = time.perf_counter()
         duals = _make_duals(fold, cost, _starts(solutions, before, cost), settings)
-        solutions = _solve(rows, duals, settings)
+        solutions = _solve(rows, duals, settings, alone)
         reason = worst_reason(found.stop_reason for found in solutions)
         if reason is StopReason.MAX_TIME:
             return
         solved = time.perf_counter()
         coef, offset = _collect(fold, solutions, rows.X.shape[0])
-        decisions = _decide(rows, fold.test, coef, offset)
+        decisions = _decide(rows, fold.test, coef, offset, alone)
         step = Step(cost, decisions, reason, solved - began, time.perf_counter() - solved)
         is_final = reason is StopReason.CONVERGED and not any(
             _touches_bound(dual, found) for dual, found in zip(duals, solutions, strict=True)
@@ -142,13 +138,14 @@ def _touches_bound(dual: DualProblem, found: Solution) -> bool:
     return bool((np.abs(found.coef) >= AT_BOUND * bounds).any())
 
 
-def _solve(rows: Rows, duals: list[DualProblem], settings: PathSettings) -> list[Solution]:
+def _solve(
+    rows: Rows, duals: list[DualProblem], settings: PathSettings, alone: Workers
+) -> list[Solution]:
     def listen(_: int, __: Progress) -> None:
-        if settings.is_interrupted():
-            raise SearchInterruptedError
+        alone.require_success()
 
     return solve_exactly(
-        rows.kernel, rows.X, rows.points, duals, Workers(1, None), budget=settings.budget,
+        rows.kernel, rows.X, rows.points, duals, alone, budget=settings.budget,
         seed=settings.seed, callback=listen, float32_error=FLOAT32_ERROR,
     )  # fmt: skip
 
@@ -161,7 +158,9 @@ def _collect(fold: Fold, solutions: list[Solution], n_rows: int) -> tuple[FloatA
     return coef, np.array([found.intercept for found in solutions])
 
 
-def _decide(rows: Rows, test: Any, coef: FloatArray, offset: FloatArray) -> FloatArray:
+def _decide(
+    rows: Rows, test: Any, coef: FloatArray, offset: FloatArray, alone: Workers
+) -> FloatArray:
     """Decision values of some rows."""
     support = np.flatnonzero(coef.any(axis=1))
     out = np.tile(offset, (len(test), 1))
@@ -174,6 +173,6 @@ def _decide(rows: Rows, test: Any, coef: FloatArray, offset: FloatArray) -> Floa
     elif len(support):
         rows.kernel.accumulate(
             rows.points, test, rows.points, support, np.ascontiguousarray(coef[support]), out,
-            Workers(1, None),
+            alone,
         )  # fmt: skip
     return out

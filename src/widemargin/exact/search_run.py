@@ -67,10 +67,10 @@ class _Matrices:
         self._locks = {g: Lock() for g in self._n_users}
         self._held: dict[int, Rows] = {}
 
-    def take(self, gamma: int) -> Rows:
+    def take(self, gamma: int, alone: Workers) -> Rows:
         with self._locks[gamma]:
             if gamma not in self._held:
-                self._held[gamma] = self._series.rows(gamma, Workers(1, None))
+                self._held[gamma] = self._series.rows(gamma, alone)
             return self._held[gamma]
 
     def give_back(self, gamma: int) -> None:
@@ -110,7 +110,6 @@ class Evaluation:
     def run(self, folds: list[Fold], wanted: BoolArray, workers: Workers) -> None:
         """Evaluate the cells that ``wanted`` marks, on all folds, until the deadline."""
         paths = _list_paths(wanted, len(folds))
-        self.settings = replace(self.settings, is_interrupted=lambda: workers.failed)
         # A batch shares the matrices that memory holds; with room for few, one gamma at a time.
         batches = [paths]
         if self.series.n_stored < matrices_in_use(len(folds), workers.n_threads):
@@ -123,20 +122,23 @@ class Evaluation:
             def walk_some(
                 first: int, last: int, batch: list[Path] = batch, matrices: _Matrices = matrices
             ) -> None:
+                alone = workers.alone()
                 for path in batch[first:last]:
-                    self._walk(path, folds, wanted, matrices)
+                    self._walk(path, folds, wanted, matrices, alone)
 
             workers.run(len(batch), walk_some, grain=1, one_by_one=True)
 
-    def _walk(self, path: Path, folds: list[Fold], wanted: BoolArray, matrices: _Matrices) -> None:
+    def _walk(
+        self, path: Path, folds: list[Fold], wanted: BoolArray, matrices: _Matrices, alone: Workers
+    ) -> None:
         grid = self.surface.grid
         numbers = np.flatnonzero(wanted[path.gamma, path.epsilon])
         numbers = numbers[np.argsort(grid.costs[numbers], kind="stable")]
         epsilon = grid.epsilons[path.epsilon]
         settings = replace(self.settings, epsilon=None if np.isnan(epsilon) else float(epsilon))
-        rows = matrices.take(path.gamma)
+        rows = matrices.take(path.gamma, alone)
         try:
-            steps = walk_costs(rows, folds[path.fold], grid.costs[numbers], settings)
+            steps = walk_costs(rows, folds[path.fold], grid.costs[numbers], settings, alone)
             for c, step in zip(numbers, steps, strict=False):
                 self._record((path.gamma, path.epsilon, int(c)), path.fold, step)
         finally:

@@ -28,10 +28,6 @@ Reporter = Callable[[Progress], object]
 Listener = Callable[[int, Progress], object]
 
 
-class SolveInterruptedError(Exception):
-    """Ends a problem because another one failed, or the user pressed Ctrl-C."""
-
-
 def solve_problems(
     kernel: Kernel,
     points: Points,
@@ -54,8 +50,7 @@ def solve_problems(
     lock = Lock()
 
     def listen(p: int, progress: Progress) -> None:
-        if workers.failed:
-            raise SolveInterruptedError
+        workers.require_success()
         if callback is not None:
             with lock:
                 callback(p, progress)
@@ -93,7 +88,9 @@ class _Run:
 
         def solve_some(first: int, last: int) -> None:
             own = (
-                replace(part, workers=Workers(1, None), buffers=Buffers()) if side_by_side else part
+                replace(part, workers=self.workers.alone(), buffers=Buffers())
+                if side_by_side
+                else part
             )
             some = range(first, last)
             solving = (

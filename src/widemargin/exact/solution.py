@@ -14,6 +14,8 @@ CRAWL_MOVES, CRAWL_SHARE, CRAWL_POINTS, FEW_MOVES = 100, 0.3, 2000, 200_000
 #: The precision of the kernel values is exhausted when so many rounds decrease the objective by no
 #: more than this share of the total decrease.
 IDLE_ROUNDS, IDLE_SHARE = 20, 1e-10
+#: Keeps a quotient finite.
+TINY = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True)
@@ -102,38 +104,87 @@ def judge(problem: DualProblem, coef: FloatArray, gradient: FloatArray) -> Solut
     )
 
 
-def suit_intercept(problem: DualProblem, found: Solution) -> Solution:
-    """Return the solution of a descent that a limit stopped with the intercept that suits it best.
+def salvage(problem: DualProblem, found: Solution) -> Solution:
+    """Return the solution of a descent that a limit stopped, changed to the model that serves best.
 
-    The optimality conditions do not tell the intercept of a solution far from the optimum. That of a
-    classifier is the one with the least loss; if that classifies fewer points correctly, by their
-    weight, than the larger class has, it is the one with the fewest errors. The duality gap is that
-    of the new intercept.
+    The optimality conditions do not tell the intercept of a solution far from the optimum: it becomes
+    the one with the least loss. A classifier that then classifies fewer points correctly, by their
+    weight, than the larger class has gets the intercept with the fewest errors. A regression whose
+    squared error is then larger than that of the mean of the targets, or of zero if there is no
+    intercept, gets smaller coefficients. The duality gap is that of the new intercept.
     """
-    y = problem.labels
-    if y is None or not problem.is_tied:
+    if problem.labels is not None:
+        return _salvage_classifier(problem, found, problem.labels)
+    is_regression = problem.total in (None, 0.0)
+    return _salvage_regression(problem, found) if is_regression else found
+
+
+def _salvage_classifier(problem: DualProblem, found: Solution, y: FloatArray) -> Solution:
+    if not problem.is_tied:
         return found
     cost, decision = problem.upper - problem.lower, found.gradient + y
-    best = least_loss_intercept(found.gradient, y, cost)
+    best = least_loss_intercept(problem, found.gradient)
     is_right = (decision + best >= 0) == (y > 0)
     if cost[is_right].sum() < max(cost[y > 0].sum(), cost[y < 0].sum()):
         best = fewest_errors_intercept(decision, y, cost)
-    above = found.gradient + best
-    loss = float(problem.upper @ np.maximum(-above, 0.0) - problem.lower @ np.maximum(above, 0.0))
-    product = float(problem.linear @ found.coef)
-    gap = 2.0 * found.objective - product + loss
-    return replace(found, intercept=best, duality_gap=gap)
+    return set_intercept(problem, found, best)
 
 
-def least_loss_intercept(gradient: FloatArray, y: FloatArray, cost: FloatArray) -> float:
-    """Return the intercept that minimises the hinge loss.
+def _salvage_regression(problem: DualProblem, found: Solution) -> Solution:
+    """Shrink the coefficients by the factor of least squared error, if that of the mean is less.
 
-    The loss is piecewise linear. Its slope begins at minus the weight of the positive points and
-    grows by the weight of a point at the negative of its gradient.
+    All points between zero and a feasible solution are feasible, and their objective is at most zero
+    if that of the solution is.
     """
-    order = np.argsort(-gradient, kind="stable")
-    passed = np.searchsorted(np.cumsum(cost[order]), cost[y > 0].sum() * (1.0 - 1e-12))
-    return float(-gradient[order[min(int(passed), len(order) - 1)]])
+    if problem.is_tied:
+        found = set_intercept(problem, found, least_loss_intercept(problem, found.gradient))
+    constant = predict_mean(problem)
+    weight, target, value = problem.upper, -problem.linear, found.gradient - problem.linear
+    spread, middle = target - constant.intercept, 0.0
+    if problem.is_tied:
+        middle = float(np.average(value, weights=weight))
+    if not weight @ np.square(found.gradient + found.intercept) > weight @ np.square(spread):
+        return found
+    slopes = weight * (value - middle)
+    square = max(float(slopes @ (value - middle)), TINY)
+    share = float(np.clip(slopes @ spread / square, 0.0, 1.0))
+    shrunk = judge(problem, share * found.coef, share * value - target)
+    return set_intercept(problem, shrunk, constant.intercept - share * middle)
+
+
+def predict_mean(problem: DualProblem) -> Solution:
+    """Return the solution of a regression without coefficients that predicts the mean of the targets.
+
+    Without an intercept it predicts zero.
+    """
+    zero = judge(problem, np.zeros(len(problem)), problem.linear.copy())
+    if not problem.is_tied:
+        return zero
+    return set_intercept(problem, zero, -float(np.average(problem.linear, weights=problem.upper)))
+
+
+def set_intercept(problem: DualProblem, found: Solution, intercept: float) -> Solution:
+    """Return a solution whose variables sum to zero with another intercept, and its duality gap."""
+    above, epsilon = found.gradient + intercept, problem.epsilon
+    loss = problem.upper @ np.maximum(-above - epsilon, 0.0)
+    loss -= problem.lower @ np.maximum(above - epsilon, 0.0)
+    product = problem.linear @ found.coef + epsilon * np.abs(found.coef).sum()
+    gap = 2.0 * found.objective - float(product) + float(loss)
+    return replace(found, intercept=intercept, duality_gap=gap)
+
+
+def least_loss_intercept(problem: DualProblem, gradient: FloatArray) -> float:
+    """Return the intercept that minimises the loss of all points.
+
+    The loss is piecewise linear. Its slope begins at minus the sum of the upper bounds. It grows by
+    the upper bound of a point where the gradient and the intercept add up to minus epsilon, and by
+    the size of its lower bound where they add up to epsilon.
+    """
+    corners = np.concatenate([-problem.epsilon - gradient, problem.epsilon - gradient])
+    growth = np.concatenate([problem.upper, -problem.lower])
+    order = np.argsort(corners, kind="stable")
+    passed = np.searchsorted(np.cumsum(growth[order]), problem.upper.sum() * (1.0 - 1e-12))
+    return float(corners[order[min(int(passed), len(order) - 1)]])
 
 
 def fewest_errors_intercept(decision: FloatArray, y: FloatArray, cost: FloatArray) -> float:

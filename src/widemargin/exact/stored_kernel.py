@@ -31,6 +31,8 @@ FloatMatrix = NDArray[np.float32]
 
 #: Rows that are computed at a time, so that they stay in cache.
 BLOCK_ROWS = 64
+#: Rows of a matrix, a multiple of which is filled at a time, and about how many values.
+FILL_ROWS, FILL_VALUES = 1024, 50_000_000
 #: Smallest exponent of two of a kernel value; smaller values would be slow to compute with.
 LEAST_EXPONENT = -126.0
 #: Bytes of an entry of a stored matrix.
@@ -183,6 +185,7 @@ class _Common:
 
         def fill(first: int, last: int) -> None:
             for at in range(first, last, BLOCK_ROWS):
+                workers.require_success()
                 part = slice(at, min(at + BLOCK_ROWS, last))
                 np.multiply(self.sums[part], factor, out=matrix[part])
                 _finish(kernel, matrix[part])
@@ -248,7 +251,11 @@ def _fill(kernel: Kernel, points: Points, workers: Workers) -> FloatMatrix:
     """The kernel matrix of all points."""
     everyone = np.arange(len(points))
     out = np.empty((len(points), len(points)), np.float32)
-    kernel.block(points, everyone, points, everyone, out, workers)
+    # In parts, between which the workers look whether they are still needed.
+    step = FILL_ROWS * max(1, FILL_VALUES // (FILL_ROWS * len(points)))
+    for at in range(0, len(points), step):
+        rows = everyone[at : at + step]
+        kernel.block(points, rows, points, everyone, out[at : at + step], workers)
     return out
 
 
@@ -269,6 +276,7 @@ def _multiply_rows(points: Points, workers: Workers) -> FloatMatrix:
 
     def multiply(first: int, last: int) -> None:
         for at in range(first, last, BLOCK_ROWS):
+            workers.require_success()
             part = slice(at, min(at + BLOCK_ROWS, last))
             block = values[part] @ values.T
             block -= norms
