@@ -19,4 +19,4 @@ def make_model(suite: str, params: dict[str, float]) -> Any:
 
 
 def extract_expansion(model: Any, y_train: Any) -> PairExpansion:
-    return PairExpansion(model.support_.astype(np.intp), model.dual_coef_, model.intercept_)
+    return PairExpansion(model.support_.astype(np.intp), model._dual_coef_, model.intercept_)
