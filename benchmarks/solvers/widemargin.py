@@ -9,7 +9,7 @@ from benchmarks.settings import THREADS, TOL
 from widemargin import KernelOneClassSVM, KernelSVC, KernelSVR
 
 #: The second size reaches the compiled loops that a few hundred rows do not need.
-WARM_UP_ROWS = (300, 3000)
+WARM_UP_ROWS = (300, 4000)
 
 MODELS = {"exact": KernelSVC, "regression": KernelSVR, "oneclass": KernelOneClassSVM}
 

@@ -57,8 +57,8 @@ class KernelSVR(KernelRegressor):
     support_vectors_ : ndarray or csr_matrix of shape (n_SV, n_features)
         Support vectors; empty for a precomputed kernel.
     dual_coef_ : ndarray or csr_matrix of shape (n_targets, n_SV)
-        ``prediction = k(x, support_vectors_) @ dual_coef_.T + intercept_``. Sparse if the data were, and
-        so is ``coef_``.
+        ``prediction = k(x, support_vectors_) @ dual_coef_.T + intercept_``. Sparse if the data
+        were, and so is ``coef_``.
     intercept_ : ndarray of shape (n_targets,)
         Constants.
     coef_ : ndarray of shape (n_targets, n_features)
