@@ -143,7 +143,7 @@ def run_poly() -> Iterator[Row]:
     threads and no intercept. LaSVM makes one pass. Our fits take at most two minutes.
     """
     data = load_covtype("covtype", 20_000)
-    few = slice(0, 3000)
+    few = slice(0, 4000)
     models: dict[str, Any] = {
         "DC-SVM (early)": published(CUBIC, stop_level=3, max_time=120.0),
         "DC-SVM": published(CUBIC, max_time=120.0),

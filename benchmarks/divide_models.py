@@ -71,7 +71,7 @@ def full_coef(model: KernelSVC | DCSVC, data: BenchmarkData) -> NDArray[np.float
     """Fit, and return the signed dual variables of all rows."""
     model.fit(data.X_train, data.y_train)
     coef = np.zeros(len(data.y_train))
-    coef[model.support_] = model.dual_coef_[0]
+    coef[model.support_] = model._dual_coef_[0]
     return coef
 
 

@@ -103,7 +103,7 @@ def describe_choice(model: Any) -> str:
 
 
 def warm_up(data: BenchmarkData) -> None:
-    few = slice(0, 3000)
+    few = slice(0, 4000)
     for model in (make_exact(data.params), make_early(data.params, 2),
                   make_early(data.params, 2, **PAPER)):  # fmt: skip
         model.fit(data.X_train[few], data.y_train[few]).predict(data.X_test[:100])

@@ -38,7 +38,7 @@ REPEATS = 3
 #: A model that has taken so long is not run again.
 LONG_SECONDS = 8.0
 #: The second size reaches the compiled loops that a few hundred rows do not need.
-WARM_UP_ROWS = (300, 3000)
+WARM_UP_ROWS = (300, 4000)
 
 
 @dataclass(frozen=True, eq=False)

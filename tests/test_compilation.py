@@ -145,7 +145,7 @@ for n, d, make in ((5000, 5, np.asarray), (700, 9, np.asarray), (700, 9, sparse.
     X = r.normal(size=(n, d))
     for y in (X[:, 0] * X[:, 1] > 0, np.digitize(X[:, 0] + X[:, 1], (-1, 1))):
         model = KernelSVC(n_jobs=1).fit(make(X), y)
-        digest.update(model.dual_coef_.tobytes() + model.decision_function(make(X)).tobytes())
+        digest.update(model._dual_coef_.tobytes() + model.decision_function(make(X)).tobytes())
 print(len(compilation.functions), digest.hexdigest())
 """
 

@@ -41,7 +41,7 @@ TINY_BLOCKS = {"BLOCK": 7, "SQUARE": 3}
 TINY_SIZES = {
     working: {"MAX_SIDE": 11, "PART": 5, "STRIP": 3},
     box_qp: {"MIN_SAMPLE": 8, "MAX_SAMPLE": 8},
-    whole: {"WHOLE_ROWS": 0},
+    whole: {"WHOLE_ROWS": 0, "SINGLE_ROWS": 0},
     base: {"SMALL_ROWS": 0},
 }
 #: Ways that few rows are solved otherwise.

@@ -9,7 +9,7 @@ from benchmarks.settings import THREADS, TOL
 from widemargin import KernelOneClassSVM, KernelSVC, KernelSVR
 
 #: The second size reaches the compiled loops that a few hundred rows do not need.
-WARM_UP_ROWS = (300, 3000)
+WARM_UP_ROWS = (300, 4000)
 
 MODELS = {"exact": KernelSVC, "regression": KernelSVR, "oneclass": KernelOneClassSVM}
 
@@ -19,4 +19,4 @@ def make_model(suite: str, params: dict[str, float]) -> Any:
 
 
 def extract_expansion(model: Any, y_train: Any) -> PairExpansion:
-    return PairExpansion(model.support_.astype(np.intp), model.dual_coef_, model.intercept_)
+    return PairExpansion(model.support_.astype(np.intp), model._dual_coef_, model.intercept_)

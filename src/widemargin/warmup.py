@@ -13,7 +13,7 @@ from widemargin.compilation import compilation
 from widemargin.progress import Bar
 
 #: Rows of the problems: solved by active sets, on their full matrix, and by a working set.
-SIZES = (150, 1000, 2500)
+SIZES = (150, 1000, 3500)
 #: What is fitted: the name of an estimator, and parameters that take another path than the defaults.
 FITS: dict[str, tuple[dict[str, Any], ...]] = {
     "KernelSVC": ({}, {"multi_class": "ovr", "fit_intercept": False}),

@@ -1,8 +1,9 @@
 """Run scikit-learn's own tests of its kernel machines with the estimators of this library instead.
 
 ``python -m tests.contract.scikit_learn_suite OUT.json`` writes, for every test, whether it passed,
-whether it fitted an estimator of this library, and the message of its failure. It is a process of its
-own because it replaces names in `sklearn.svm`.
+whether it fitted an estimator of this library, and the message of its failure. With
+``--without-probability`` every ``probability=True`` counts as False, which shows whether a test fails
+for nothing else. It is a process of its own because it replaces names in `sklearn.svm`.
 """
 
 import functools
@@ -53,17 +54,34 @@ class Recorder:
             }
 
 
-def main(path):
+def take_no_probability():
+    """Have `KernelSVC` fit as if ``probability`` were False, whatever it is."""
+    check = KernelSVC._check_params
+
+    @functools.wraps(check)
+    def check_others(self):
+        asked, self.probability = self.probability, False
+        try:
+            check(self)
+        finally:
+            self.probability = asked
+
+    KernelSVC._check_params = check_others
+
+
+def main(path, *options):
     recorder = Recorder()
+    if "--without-probability" in options:
+        take_no_probability()
     for name, estimator in REPLACED.items():
         recorder.count_fits(estimator)
         setattr(sklearn.svm, name, estimator)
     # Neither the configuration of this project nor plugins that run tests elsewhere.
-    options = ["-q", "--tb=line", "-c", os.devnull, "-p", "no:cacheprovider", "-p", "no:xdist"]
+    quiet = ["-q", "--tb=line", "-c", os.devnull, "-p", "no:cacheprovider", "-p", "no:xdist"]
     folder = Path(sklearn.__file__).parent
-    pytest.main([*options, f"--rootdir={folder}", "--pyargs", *MODULES], plugins=[recorder])
+    pytest.main([*quiet, f"--rootdir={folder}", "--pyargs", *MODULES], plugins=[recorder])
     Path(path).write_text(json.dumps(recorder.outcomes), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -110,7 +110,7 @@ def test_early_prediction_is_routing_by_hand(blobs, form, multi_class):
         c = tree.part_of[np.argmax(np.array(means) / np.sqrt(tree.squared_norms))]
         mine = model.support_clusters_ == c
         k = formulas.rbf(x[None], vectors[mine], gamma=1.0)[0]
-        expected.append(model.dual_coef_[:, mine] @ k + model.cluster_intercepts_[c])
+        expected.append(parts.coef[:, mine] @ k + model.cluster_intercepts_[c])
     decisions = model._model.decide(X[600:700], max_bytes=10**8, n_jobs=1)
     assert_allclose(decisions, expected, atol=1e-4)
 

@@ -113,7 +113,7 @@ def test_a_step_is_due_once_updates_have_cost_as_much():
 
 def test_a_fit_with_steps_has_the_optimum_of_one_without(monkeypatch):
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(2500, 8))
+    X = rng.normal(size=(3100, 8))
     y = np.sin(X[:, 0] + X[:, 1]) + X[:, 2] * X[:, 3]
     steps = []
     original = free_newton.newton_step

@@ -9,7 +9,7 @@ from tests.reference import kernels as formulas
 from tests.reference import svm_dual
 from widemargin.budget import Budget
 from widemargin.exact.dual_problem import classification_dual
-from widemargin.exact.full_matrix import WHOLE_ROWS, fits_whole, solve_whole
+from widemargin.exact.full_matrix import SINGLE_ROWS, WHOLE_ROWS, fits_whole, solve_whole
 from widemargin.exact.kernel_matrix import CachedGram, Gram
 from widemargin.exact.sampled_descent import solve_box_qp
 from widemargin.kernels import RBF, Kernel, Linear, Poly, Sigmoid
@@ -149,7 +149,25 @@ def test_a_tolerance_beyond_precision_ends(monkeypatch):
     assert np.isfinite(found.objective)
 
 
+def make_gram(n_rows, n_features):
+    X = np.random.default_rng(0).normal(size=(n_rows, n_features))
+    return Gram(KERNEL, KERNEL.prepare(X), ALONE)
+
+
 def test_what_fits():
-    assert fits_whole(WHOLE_ROWS, Budget())
-    assert not fits_whole(WHOLE_ROWS + 1, Budget())
-    assert not fits_whole(WHOLE_ROWS, Budget(cache_bytes=10**6))
+    budget = Budget(cache_bytes=10**8)
+    assert fits_whole(make_gram(WHOLE_ROWS, 200), budget)
+    assert not fits_whole(make_gram(WHOLE_ROWS + 1, 200), budget)
+    assert not fits_whole(make_gram(WHOLE_ROWS, 200), Budget(cache_bytes=10**6))
+    assert fits_whole(make_gram(SINGLE_ROWS, 10), budget)
+    assert not fits_whole(make_gram(SINGLE_ROWS + 1, 10), budget)
+
+
+@pytest.mark.parametrize("copy_cost", [0, 10**9])
+def test_where_the_members_are_copied_does_not_matter(monkeypatch, copy_cost):
+    monkeypatch.setattr("widemargin.exact.full_matrix.COPY_COST", copy_cost)
+    X, y, upper = draw(600)
+    found = solve(solve_whole, X, y, 100.0 * upper, intercept=True)
+    assert found.stop_reason == "converged"
+    K = formulas.rbf(X, gamma=0.5)
+    assert svm_dual.violation(K, y, 100.0 * upper, found.coef, True) < 5e-3

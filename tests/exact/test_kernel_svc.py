@@ -445,7 +445,7 @@ def test_sign_far_from_all_support_vectors(form, early):
     if early:
         clusters = model._model.find_clusters(model._model.prepare(turn(queries)), Workers(1, None))
         K *= clusters[:, None] == model.support_clusters_
-    expected = K @ model.dual_coef_[0]
+    expected = K @ model._dual_coef_[0]
     assert (np.abs(expected) < 1e-38).mean() > 0.5
     clear = np.abs(expected) > 1e-300
     np.testing.assert_array_equal(np.sign(decisions[clear]), np.sign(expected[clear]))

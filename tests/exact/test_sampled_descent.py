@@ -244,7 +244,7 @@ def test_gap_shrinks_with_the_tolerance(intercept):
 
 
 @BOTH_DUALS
-@pytest.mark.parametrize("n", [300, 2500])
+@pytest.mark.parametrize("n", [300, 3100])
 def test_start_at_the_optimum_needs_nearly_no_moves(n, intercept):
     X, y = noisy_problem(n)
     cold = solve(X, y, 1.0, RBF(0.5), intercept=intercept, tol=1e-4)
@@ -322,7 +322,7 @@ def test_small_working_set_finds_the_same_optimum(n_members, C, intercept):
 
 @BOTH_DUALS
 def test_working_set_smaller_than_the_free_variables(intercept):
-    X, y = noisy_problem(2500, d=2)
+    X, y = noisy_problem(3100, d=2)
     result, rounds = seen_rounds(
         X, y, upper=10.0, kernel=RBF(2.0), intercept=intercept, tol=1e-2, cache_bytes=4 * 100**2
     )
@@ -346,7 +346,7 @@ def test_rows_from_a_cache_give_the_same_answer(intercept):
 
 
 @BOTH_DUALS
-@pytest.mark.parametrize("n", [200, 2500])
+@pytest.mark.parametrize("n", [200, 3100])
 @pytest.mark.parametrize("max_iter", [0, 1, 30])
 def test_stop_after_a_number_of_moves(max_iter, n, intercept):
     X, y = noisy_problem(n)
@@ -360,7 +360,7 @@ def test_stop_after_a_number_of_moves(max_iter, n, intercept):
 
 
 @BOTH_DUALS
-@pytest.mark.parametrize("n", [200, 2500])
+@pytest.mark.parametrize("n", [200, 3100])
 def test_stop_after_a_time(n, intercept):
     X, y = noisy_problem(n)
     result = solve(X, y, 1.0, RBF(0.5), intercept=intercept, tol=1e-6, deadline=0.0)
@@ -382,13 +382,13 @@ def test_limit_beyond_need_changes_nothing():
 
 
 def test_callback_hears_of_every_round():
-    X, y = noisy_problem(2500)
+    X, y = noisy_problem(3100)
     result, rounds = seen_rounds(X, y, upper=1.0, kernel=RBF(0.5), intercept=True)
     moves = [r.n_iter for r in rounds]
     assert moves == sorted(moves)
     assert moves[-1] == result.n_iter
-    assert {r.n_total for r in rounds} == {2500}
-    assert all(r.n_seen <= 2500 for r in rounds)
+    assert {r.n_total for r in rounds} == {3100}
+    assert all(r.n_seen <= 3100 for r in rounds)
     assert rounds[-1].n_support == np.count_nonzero(result.coef)
 
 
@@ -458,14 +458,14 @@ def test_points_rest_near_the_end(intercept):
 
 
 def test_seed_changes_the_route_and_not_the_answer():
-    X, y = noisy_problem(2500)
+    X, y = noisy_problem(3100)
     a, b = (solve(X, y, 1.0, RBF(0.5), intercept=True, tol=1e-4, seed=seed) for seed in (0, 1))
     assert a.n_iter != b.n_iter
     assert_allclose(a.objective, b.objective, rtol=1e-6)
 
 
 def test_same_seed_same_result():
-    X, y = noisy_problem(2500)
+    X, y = noisy_problem(3100)
     a, b = (solve(X, y, 1.0, RBF(0.5), intercept=True, seed=3) for _ in range(2))
     assert_array_equal(a.coef, b.coef)
 
@@ -473,11 +473,11 @@ def test_same_seed_same_result():
 @BOTH_DUALS
 @pytest.mark.parametrize("n_positive", [1, 3])
 def test_samples_without_the_rare_class(n_positive, intercept):
-    X, _ = noisy_problem(2500)
-    y = np.where(np.arange(2500) < n_positive, 1.0, -1.0)
+    X, _ = noisy_problem(3100)
+    y = np.where(np.arange(3100) < n_positive, 1.0, -1.0)
     for seed in range(3):
         result = solve(X, y, 1.0, RBF(0.5), intercept=intercept, seed=seed)
-        assert_optimal(result, radial_matrix(2500), y, 1.0, intercept, 1e-3)
+        assert_optimal(result, radial_matrix(3100), y, 1.0, intercept, 1e-3)
 
 
 @BOTH_DUALS
@@ -485,11 +485,11 @@ def test_all_of_many_points_end_at_their_bounds(intercept, monkeypatch):
     """A round takes in a few violators, so the largest violation stays for hundreds of rounds."""
     monkeypatch.setattr(box_qp, "MIN_SAMPLE", 20)
     monkeypatch.setattr(box_qp, "MAX_SAMPLE", 20)
-    X, _ = noisy_problem(2500)
-    y = np.where(np.random.default_rng(1).random(2500) < 0.5, 1.0, -1.0)
+    X, _ = noisy_problem(3100)
+    y = np.where(np.random.default_rng(1).random(3100) < 0.5, 1.0, -1.0)
     result = solve(X, y, 1e-3, RBF(0.5), intercept=intercept)
     assert result.stop_reason == "converged"
-    assert_optimal(result, radial_matrix(2500), y, 1e-3, intercept, 1e-3)
+    assert_optimal(result, radial_matrix(3100), y, 1e-3, intercept, 1e-3)
 
 
 # Degenerate problems

@@ -10,7 +10,7 @@ from sklearn.svm import SVC
 
 from tests.reference import kernels as formulas
 from tests.reference import svm_dual
-from widemargin import KernelSVC
+from widemargin import KernelOneClassSVM, KernelSVC
 from widemargin.budget import Budget
 from widemargin.exact import active_set
 from widemargin.exact import solve as small
@@ -52,6 +52,13 @@ def test_a_small_problem_is_solved_to_machine_precision(intercept, seed, n, log_
     gap = svm_dual.duality_gap(K, y, upper, result.coef, result.intercept)
     assert abs(gap) <= 1e-9 * upper.sum()
     assert_allclose(result.duality_gap, gap, atol=1e-9 * upper.sum())
+
+
+def test_rounding_is_no_direction_without_curvature(iris):
+    """Two free rows of iris are equal, so the matrix of the free rows is singular."""
+    X = iris[0][np.random.RandomState(0).permutation(150)]
+    for rows in (X, sparse.csr_matrix(X)):
+        assert KernelOneClassSVM(gamma=1.0).fit(rows).violation_ < 1e-12
 
 
 def test_repeated_rows_are_no_obstacle():

@@ -41,8 +41,11 @@ def test_linear_weights_equal_those_of_scikit_learn(cancer, ours, theirs):
     by_weights = (X @ model.coef_.T + model.intercept_)[:, 0]
     assert_allclose(decide(X), by_weights, rtol=1e-5, atol=1e-3)
     of_sparse = ours(kernel="linear", tol=1e-5).fit(sparse.csr_matrix(X), y)
-    assert isinstance(of_sparse.coef_, np.ndarray)
-    assert_allclose(of_sparse.coef_, model.coef_, rtol=1e-3, atol=1e-4)
+    assert sparse.issparse(of_sparse.coef_)
+    assert_allclose(of_sparse.coef_.toarray(), model.coef_, rtol=1e-3, atol=1e-4)
+    for coef in (model.coef_, of_sparse.coef_.data):
+        with pytest.raises(ValueError, match="read-only"):
+            coef[:] = 0.0
 
 
 @pytest.mark.parametrize(("ours", "theirs"), PAIRS)
@@ -267,12 +270,13 @@ def test_sparse_kernel_matrices_are_refused(cancer, estimator):
 @pytest.mark.parametrize("estimator", [KernelSVC, KernelSVR, KernelOneClassSVM])
 @pytest.mark.filterwarnings("ignore:The 'sigmoid' kernel")
 def test_sparse_data_give_the_model_of_dense_data(iris, estimator, kernel):
-    """What scikit-learn's test_sparse.py checks, without its sparse ``dual_coef_``."""
+    """What scikit-learn's test_sparse.py checks."""
     X, y = iris
     dense = estimator(kernel=kernel, gamma=0.01).fit(X, y)
     model = estimator(kernel=kernel, gamma=0.01).fit(sparse.csr_matrix(X), y)
     assert sparse.issparse(model.support_vectors_)
     assert_allclose(model.support_vectors_.toarray(), dense.support_vectors_)
     assert_array_equal(model.support_, dense.support_)
-    assert_allclose(model.dual_coef_, dense.dual_coef_, atol=1e-5)
+    assert sparse.issparse(model.dual_coef_)
+    assert_allclose(model.dual_coef_.toarray(), dense.dual_coef_, atol=1e-5)
     assert_array_equal(model.predict(sparse.csr_matrix(X)), model.predict(X))

@@ -244,7 +244,7 @@ def test_what_cannot_be_exported_is_refused(data, tmp_path):
     with pytest.raises(ValueError, match=r"^dtype: the 'sigmoid' kernel has no 'int16' form"):
         to_c(KernelOneClassSVM(kernel="sigmoid").fit(X), tmp_path / "m.c", dtype="int16")
     small = KernelSVR().fit(X, targets[:, 0])
-    small.dual_coef_ *= 1e-38
+    small._dual_coef_ *= 1e-38
     small.intercept_ *= 1e-38
     small.restore_model()
     with pytest.raises(ValueError, match=r"^model: .*float32 cannot hold"):

@@ -65,7 +65,7 @@ def duals_of(model, data):
         taken = (negative is None) | (labels == positive) | (labels == negative)
         rows = np.flatnonzero(taken & (upper > 0))
         coef = np.zeros(len(labels))
-        coef[model.support_] = model.dual_coef_[p]
+        coef[model.support_] = reference.to_dense(model.dual_coef_)[p]
         yield Dual(
             K[np.ix_(rows, rows)], np.where(labels[rows] == positive, 1.0, -1.0), upper[rows],
             coef[rows], float(model.intercept_[p]), float(np.ravel(model.objective_)[p]),
@@ -185,7 +185,7 @@ def general_duals(model, data):
     targets = np.zeros((n, 1)) if data.y is None else data.y.reshape(n, -1)
     for t, y in enumerate(targets.T):
         coef = np.zeros(n)
-        coef[model.support_] = model.dual_coef_[t]
+        coef[model.support_] = reference.to_dense(model.dual_coef_)[t]
         if data.y is None:
             bounds, total, epsilon = (np.zeros(n), weights), model.nu * weights.sum(), 0.0
         else:
@@ -256,8 +256,9 @@ def check_decisions(model, X):
     if len(getattr(model, "classes_", ())) > 2 and model.multi_class == "ovo":
         return
     K = exact_kernel(model, X)[:, model.support_]
-    expected = K @ model.dual_coef_.T + model.intercept_
-    slack = np.abs(K) @ np.abs(model.dual_coef_.T) + np.abs(model.intercept_) + 1.0
+    coef = reference.to_dense(model.dual_coef_).T
+    expected = K @ coef + model.intercept_
+    slack = np.abs(K) @ np.abs(coef) + np.abs(model.intercept_) + 1.0
     found = answers(model, X).reshape(expected.shape)
     excess = np.abs(found - expected) / (rounding_of(model, X) * slack)
     text = f"decisions differ by {excess.max():.3g} times the allowed difference"
@@ -349,7 +350,7 @@ def largest_sum(model, X, decisions):
         return largest
     K = exact_kernel(model, X)
     value = np.abs(K).max() if np.isfinite(K).all() else np.inf
-    return max(largest, np.abs(model.dual_coef_).sum(axis=1).max() * value)
+    return max(largest, abs(model.dual_coef_).sum(axis=1).max() * value)
 
 
 def check_near(place, found, expected, slack):

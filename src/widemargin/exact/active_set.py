@@ -152,7 +152,7 @@ def walk_to_optimum(
         scale = 1.0 + float((size @ np.abs(coef)).max())
         downhill = offset - slope[free]
         if np.abs(downhill).max(initial=0.0) > EXACT * scale:
-            direction = _find_direction(K[np.ix_(free, free)], downhill, tied)
+            direction = _find_direction(K[np.ix_(free, free)], downhill, tied, EXACT * scale)
             # No step that lowers the objective is shorter than this, by the largest curvature.
             shortest = np.abs(downhill).max() / size.max()
             if tied:
@@ -172,18 +172,23 @@ def walk_to_optimum(
     return coef
 
 
-def _find_direction(K: FloatArray, downhill: FloatArray, tied: bool) -> FloatArray:
-    """Newton's direction; along directions without curvature, straight downhill."""
+def _find_direction(K: FloatArray, downhill: FloatArray, tied: bool, rounding: float) -> FloatArray:
+    """Newton's direction; along directions without curvature, straight downhill.
+
+    ``rounding`` is the size up to which slopes are rounding.
+    """
     factor, failed = dpotrf(K)
     pivots = factor.diagonal()
     if failed or pivots.min() ** 2 < PIVOTS * pivots.max() ** 2:
-        return _find_flat_direction(K, downhill, tied)
+        return _find_flat_direction(K, downhill, tied, rounding)
     sides = np.column_stack([downhill, np.ones(len(downhill))])
     newton, level = dpotrs(factor, sides)[0].T
     return newton - level * (newton.sum() / level.sum()) if tied else newton
 
 
-def _find_flat_direction(K: FloatArray, downhill: FloatArray, tied: bool) -> FloatArray:
+def _find_flat_direction(
+    K: FloatArray, downhill: FloatArray, tied: bool, rounding: float
+) -> FloatArray:
     """Newton's direction for a matrix that is singular: repeated or dependent rows.
 
     If the slope has a part where there is no curvature, the objective falls along it without end,
@@ -195,7 +200,7 @@ def _find_flat_direction(K: FloatArray, downhill: FloatArray, tied: bool) -> Flo
     along = axes.T @ downhill
     curved = curvature > FLAT * max(curvature[-1], 1e-300)
     flat = axes[:, ~curved] @ along[~curved]
-    if np.abs(flat).max(initial=0.0) > 1e-9 * np.abs(downhill).max():
+    if np.abs(flat).max(initial=0.0) > max(1e-9 * np.abs(downhill).max(), rounding):
         return flat
     return axes[:, curved] @ (along[curved] / curvature[curved])
 

@@ -22,7 +22,7 @@ from widemargin.exact.dual_problem import DualProblem, classification_dual
 from widemargin.exact.expansion import Expansion, class_numbers, class_scores
 from widemargin.exact.largest_class import name_largest_class
 from widemargin.exact.solution import Solution
-from widemargin.exact.svc_compatibility import find_bound
+from widemargin.exact.svc_compatibility import DualCoefMixin, find_bound
 from widemargin.kernel_arguments import check_kernel_range, check_nonnegative, resolve_kernel
 from widemargin.kernels import (
     Index,
@@ -54,7 +54,9 @@ from widemargin.validation import find_shape, validate_problem, validate_queries
 LEAST_CACHE = 4 << 20
 
 
-class ExactKernelClassifier(CallbackSupportMixin, DocLinkMixin, ClassifierMixin, BaseEstimator):
+class ExactKernelClassifier(
+    DualCoefMixin, CallbackSupportMixin, DocLinkMixin, ClassifierMixin, BaseEstimator
+):
     """Base of `KernelSVC` and `DCSVC`, which differ in how they solve the binary problems."""
 
     C: float
@@ -276,7 +278,7 @@ class ExactKernelClassifier(CallbackSupportMixin, DocLinkMixin, ClassifierMixin,
             np.int32
         )
         self.support_vectors_ = np.empty((0, 0)) if support.vectors is None else support.vectors
-        self.dual_coef_ = support.coef
+        self._dual_coef_ = support.coef
         self.intercept_ = np.array([r.intercept for r in results])
         self._one_vs_one = subproblems[0].negative >= 0
         self.objective_ = one_or_all([r.objective for r in results])
@@ -294,7 +296,7 @@ class ExactKernelClassifier(CallbackSupportMixin, DocLinkMixin, ClassifierMixin,
             self.kernel_,
             None if isinstance(self.kernel_, Precomputed) else self.support_vectors_,
             self.support_.astype(np.intp),
-            self.dual_coef_,
+            self._dual_coef_,
             self.intercept_,
         )
 

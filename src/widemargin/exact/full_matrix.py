@@ -17,8 +17,9 @@ from widemargin.exact.pair_moves_fast import add_matvec, optimise_pairs
 from widemargin.exact.solution import Pace, Solution, is_crawling, judge, salvage
 from widemargin.kernels import Index
 
-#: Most points of such a problem; larger ones gain from working sets.
-WHOLE_ROWS = 2000
+#: Most points of such a problem, and most where kernel rows are computed one by one, as those of few
+#: features are; larger ones gain from working sets.
+WHOLE_ROWS, SINGLE_ROWS = 2000, 3000
 #: Pair updates per point before variables at their bounds are shrunk away and Newton steps are tried:
 #: most problems are solved by then.
 FIRST_MOVES = 3
@@ -27,11 +28,15 @@ ROUND_SHARE = 0.1
 #: Matrix entries that a round may visit, and its moves; between rounds Ctrl-C and the time are
 #: heeded.
 ROUND_ENTRIES, ROUND_MOVES = 50_000_000, 50_000
+#: Copying an entry of the matrix takes as long as so many entries that updates visit.
+COPY_COST = 4
 
 
-def fits_whole(n: int, budget: Budget) -> bool:
+def fits_whole(gram: Gram, budget: Budget) -> bool:
     """Whether a problem is for `solve_whole`."""
-    return n <= WHOLE_ROWS and 4 * n * n <= budget.cache_bytes
+    n = len(gram)
+    is_small = n <= WHOLE_ROWS or (n <= SINGLE_ROWS and gram.row_source is not None)
+    return is_small and 4 * n * n <= budget.cache_bytes
 
 
 def solve_whole(
@@ -87,6 +92,9 @@ def solve_whole(
         target = max(0.5 * budget.tol, ROUND_SHARE * found.violation)
         pause = max(n, newton.count_moves(len(free), len(members)))
         most = min(ROUND_ENTRIES // len(members), ROUND_MOVES, pause)
+        if most * (n - len(members)) < COPY_COST * len(members) ** 2:
+            # A matrix of the members alone would cost more than it saves.
+            members = np.arange(n)
 
 
 def _optimise(

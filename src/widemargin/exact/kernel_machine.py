@@ -30,7 +30,11 @@ from widemargin.exact.definiteness import warn_if_indefinite
 from widemargin.exact.dual_problem import DualProblem, FloatArray
 from widemargin.exact.expansion import Expansion
 from widemargin.exact.solve import solve_exactly
-from widemargin.exact.svc_compatibility import FittedLikeSVCMixin, check_ignored_params
+from widemargin.exact.svc_compatibility import (
+    DualCoefMixin,
+    FittedLikeSVCMixin,
+    check_ignored_params,
+)
 from widemargin.files.libsvm_models import read_libsvm_attributes, to_libsvm_function
 from widemargin.files.libsvm_text import write_libsvm_model
 from widemargin.kernel_arguments import check_kernel_range, check_nonnegative, resolve_kernel
@@ -52,7 +56,9 @@ from widemargin.validation import validate_queries
 VARIABLE_BYTES = 100
 
 
-class KernelMachine(FittedLikeSVCMixin, CallbackSupportMixin, DocLinkMixin, BaseEstimator):
+class KernelMachine(
+    FittedLikeSVCMixin, DualCoefMixin, CallbackSupportMixin, DocLinkMixin, BaseEstimator
+):
     """Base of `KernelSVR` and `KernelOneClassSVM`; their dual problems differ in numbers only."""
 
     kernel: str | Kernel | Callable[[Any, Any], Any]
@@ -158,7 +164,7 @@ class KernelMachine(FittedLikeSVCMixin, CallbackSupportMixin, DocLinkMixin, Base
         self.support_ = problem.kept[rows].astype(np.int32)
         self.support_vectors_ = np.empty((0, 0)) if given else problem.X[rows]
         self.n_support_ = np.array([len(rows)], np.int32)
-        self.dual_coef_ = np.ascontiguousarray(coef[:, rows])
+        self._dual_coef_ = np.ascontiguousarray(coef[:, rows])
         self.intercept_ = np.array([found.intercept for found in solved])
         self.objective_ = one_or_all([found.objective for found in solved])
         self.duality_gap_ = one_or_all([found.duality_gap for found in solved])
@@ -174,7 +180,7 @@ class KernelMachine(FittedLikeSVCMixin, CallbackSupportMixin, DocLinkMixin, Base
             self.kernel_,
             None if isinstance(self.kernel_, Precomputed) else self.support_vectors_,
             self.support_.astype(np.intp),
-            self.dual_coef_,
+            self._dual_coef_,
             self.intercept_,
         )
 

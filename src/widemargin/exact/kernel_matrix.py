@@ -1,6 +1,7 @@
 """The kernel matrix of one problem, computed or kept in rows."""
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +64,7 @@ class Gram:
             out.reshape(-1, 1), self.workers,
         )  # fmt: skip
 
+    @cached_property
     def row_source(self) -> RowSource | None:
         """What rows are computed from one by one; None where all at once are faster."""
         return self.kernel.row_source(self.points, self.index)
@@ -99,7 +101,7 @@ class LazyMatrix:
     """
 
     def __init__(self, gram: Gram) -> None:
-        n, source = len(gram), gram.row_source()
+        n, source = len(gram), gram.row_source
         self.tiles = gram.buffers.take("working", 1, n, n)
         self.source = NO_SOURCE if source is None else source
         self.is_known = np.full(n, source is None)

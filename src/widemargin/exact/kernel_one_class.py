@@ -67,9 +67,9 @@ class KernelOneClassSVM(OutlierMixin, KernelMachine):
         Training rows that are support vectors.
     support_vectors_ : ndarray or csr_matrix of shape (n_SV, n_features)
         Support vectors; empty for a precomputed kernel.
-    dual_coef_ : ndarray of shape (1, n_SV)
+    dual_coef_ : ndarray or csr_matrix of shape (1, n_SV)
         ``decision = k(x, support_vectors_) @ dual_coef_.T + intercept_``; the coefficients add up to
-        nu times the number of rows.
+        nu times the number of rows. Sparse if the data were, and so is ``coef_``.
     intercept_ : ndarray of shape (1,)
         Constant of the decision function.
     offset_ : float

@@ -109,11 +109,12 @@ class KernelSVC(FittedLikeSVCMixin, ExactKernelClassifier):
         Support vectors; empty for a precomputed kernel.
     n_support_ : ndarray of shape (n_classes,)
         Number of support vectors of each class.
-    dual_coef_ : ndarray of shape (n_problems, n_SV)
+    dual_coef_ : ndarray or csr_matrix of shape (n_problems, n_SV)
         Signed dual coefficients: ``decision = k(x, support_vectors_) @ dual_coef_.T + intercept_``,
         positive for ``classes_[1]``. With one-vs-one a row is a pair of classes (0, 1), (0, 2), ...,
-        (1, 2), ..., positive for the second; with one-vs-rest a row is a class.
-    coef_ : ndarray of shape (n_problems, n_features)
+        (1, 2), ..., positive for the second; with one-vs-rest a row is a class. Sparse if the data
+        were, and so is ``coef_``.
+    coef_ : ndarray or csr_matrix of shape (n_problems, n_features)
         Weights of the features; only with ``kernel="linear"``. Signs are those of ``dual_coef_``.
     intercept_ : ndarray of shape (n_problems,)
         Constants of the decision functions.

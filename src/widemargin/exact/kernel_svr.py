@@ -56,8 +56,9 @@ class KernelSVR(KernelRegressor):
         Training rows that are support vectors.
     support_vectors_ : ndarray or csr_matrix of shape (n_SV, n_features)
         Support vectors; empty for a precomputed kernel.
-    dual_coef_ : ndarray of shape (n_targets, n_SV)
-        ``prediction = k(x, support_vectors_) @ dual_coef_.T + intercept_``.
+    dual_coef_ : ndarray or csr_matrix of shape (n_targets, n_SV)
+        ``prediction = k(x, support_vectors_) @ dual_coef_.T + intercept_``. Sparse if the data
+        were, and so is ``coef_``.
     intercept_ : ndarray of shape (n_targets,)
         Constants.
     coef_ : ndarray of shape (n_targets, n_features)

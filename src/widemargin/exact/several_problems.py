@@ -146,7 +146,7 @@ def solve_one(
     callback: Callable[[Progress], object] | None = None,
 ) -> Solution:
     """Solve one problem by the method that suits its size."""
-    if fits_whole(len(gram), budget):
+    if fits_whole(gram, budget):
         return solve_whole(gram, problem, budget, callback)
     return solve_box_qp(gram, problem, budget, seed=seed, callback=callback)
 

@@ -6,6 +6,7 @@ classes the blocks have 0.28 times as many values as the matrices of all pairs.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,8 +104,9 @@ class BlockGram(Gram):
         super().__init__(kernel, points, workers, index, buffers, shared.diag)
         self._shared, self._members = shared, members
 
+    @cached_property
     def row_source(self) -> RowSource | None:
-        """Return None: rows are copied, not computed."""
+        """None: rows are copied, not computed."""
         return None
 
     def fill_whole(self, out: NDArray[np.float32]) -> None:

@@ -5,7 +5,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
 from widemargin.arguments import check_flag, check_number
 from widemargin.budget import StopReason
@@ -20,6 +22,21 @@ HARD_MARGIN_COST = 1e10
 AT_BOUND = 1.0 - 1e-9
 
 
+class DualCoefMixin:
+    """Dual coefficients in the format of the training data, as scikit-learn has them."""
+
+    support_vectors_: Any
+    #: The coefficients that the model predicts with, dense whatever the data are.
+    _dual_coef_: NDArray[np.float64]
+
+    @property
+    def dual_coef_(self) -> Any:
+        """Signed dual coefficients, shape (n_problems, n_SV); a CSR matrix if the data were sparse."""
+        check_is_fitted(self)
+        is_sparse = sparse.issparse(self.support_vectors_)
+        return sparse.csr_matrix(self._dual_coef_) if is_sparse else self._dual_coef_
+
+
 class FittedLikeSVCMixin:
     """Attributes of scikit-learn's kernel machines that follow from those of ours.
 
@@ -27,22 +44,24 @@ class FittedLikeSVCMixin:
     """
 
     kernel_: Kernel
-    dual_coef_: NDArray[np.float64]
+    dual_coef_: Any
     support_vectors_: Any
     stop_reason_: str
 
     @property
-    def coef_(self) -> NDArray[np.float64]:
+    def coef_(self) -> Any:
         """Weights of the features if the kernel is linear, shape (n_problems, n_features).
 
-        ``decision = X @ coef_.T + intercept_``. The array is read-only.
+        ``decision = X @ coef_.T + intercept_``. It is read-only, and a CSR matrix if the data were
+        sparse.
         """
         if not isinstance(self.kernel_, Linear):
             raise AttributeError(
                 f"coef_ exists for a linear kernel only, and this kernel is {self.kernel_.name!r}"
             )
-        coef = np.asarray(self.dual_coef_ @ self.support_vectors_, np.float64)
-        coef.flags.writeable = False
+        coef = (self.dual_coef_ @ self.support_vectors_).astype(np.float64, copy=False)
+        values = coef.data if sparse.issparse(coef) else coef
+        values.flags.writeable = False
         return coef
 
     @property

@@ -158,7 +158,7 @@ def _read_levels(model: DCSVC | DCSVR, meta: dict[str, Any], arrays: Mapping[str
     model.levels_ = [_read_record(record) for record in meta["levels"]]
     model.level_ = model.levels_[-1].level
     require(meta.get("level") == model.level_ >= 0, "its level is wrong")
-    n_problems, n_vectors = model.dual_coef_.shape
+    n_problems, n_vectors = model._dual_coef_.shape
     sizes = {
         "n_problems": n_problems, "n_vectors": n_vectors, "n_features": model.n_features_in_
     }  # fmt: skip
@@ -194,7 +194,7 @@ def _read_parts(model: DCSVC | DCSVR, arrays: Mapping[str, Any], context: Contex
         vectors=None if is_precomputed else model.support_vectors_,
         columns=model.support_.astype(np.intp),
         clusters=model.support_clusters_,
-        coef=model.dual_coef_,
+        coef=model._dual_coef_,
         intercept=model.cluster_intercepts_,
         mean_intercept=model.intercept_,
         partition=partition,

@@ -39,7 +39,10 @@ _ENTRIES = (Entry("one_vs_one", is_flag),)
 _SVR_ENTRIES = (Entry("is_single", is_flag),)
 #: Estimators without classes count their support vectors as those of a single class.
 _FIELDS = (
-    Field("dual_coef", np.float64, ("n_problems", "n_vectors"), may_be_empty=True),
+    Field(
+        "dual_coef", np.float64, ("n_problems", "n_vectors"), attribute="_dual_coef_",
+        may_be_empty=True,
+    ),
     Field("intercept", np.float64, ("n_problems",)),
     Field("support", np.int32, ("n_vectors",), at_least(0), may_be_empty=True),
     Field("n_support", np.int32, ("n_classes",), at_least(0)),
@@ -51,7 +54,7 @@ _FIELDS = (
     Field(
         "violation_error", np.float64, ("n_problems",), anything, is_optional=True, or_number=True
     ),
-)
+)  # fmt: skip
 _VECTORS = (
     Field(
         "vectors", FLOATS, ("n_vectors", "n_features"), in_domain, "support_vectors_",

@@ -39,7 +39,7 @@ def to_libsvm_model(model: Any, one_vs_one: bool) -> LibsvmModel:
         labels=tuple(int(label) for label in model.classes_),
         rho=model.intercept_,
         n_support=model.n_support_.astype(np.int64),
-        coef=-_to_rows(model.dual_coef_, model.n_support_, k),
+        coef=-_to_rows(model._dual_coef_, model.n_support_, k),
         vectors=_vectors(model),
     )
 
@@ -58,7 +58,7 @@ def to_libsvm_function(model: Any, svm_type: str) -> LibsvmModel:
         labels=(),
         rho=-model.intercept_,
         n_support=np.zeros(0, np.int64),
-        coef=model.dual_coef_,
+        coef=model._dual_coef_,
         vectors=_vectors(model),
         svm_type=svm_type,
     )
@@ -122,7 +122,7 @@ def read_libsvm_attributes(
 def _read_function(file: LibsvmModel) -> dict[str, Any]:
     """Return the kernel expansion of a model without classes."""
     return _read_vectors(file, np.arange(file.vectors.shape[0])) | {
-        "dual_coef_": file.coef,
+        "_dual_coef_": file.coef,
         "intercept_": -file.rho,
         "n_support_": np.array([file.vectors.shape[0]], np.int32),
     }
@@ -147,7 +147,7 @@ def _read_classes(file: LibsvmModel) -> dict[str, Any]:
         intercept.append(-sign * file.rho[class_pairs(k).index((first, second))])
     return _read_vectors(file, by_class) | {
         "classes_": np.array(file.labels)[order],
-        "dual_coef_": np.array(coef).reshape(len(coef), len(owner)),
+        "_dual_coef_": np.array(coef).reshape(len(coef), len(owner)),
         "intercept_": np.array(intercept),
         "n_support_": file.n_support[order].astype(np.int32),
     }
