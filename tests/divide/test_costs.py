@@ -1,5 +1,7 @@
 """Estimates of costs: how they grow, and what they count."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -42,7 +44,10 @@ def test_small_problems_of_several_classes_share_kernel_values():
 
 def test_levels_cost_sampled_rows_problems_and_clusters():
     cheap = estimate_levels(0.0, 1, 10_000, PLAN, 0.5)
-    assert_allclose(cheap, 10_000 * 1000 + 64 * PROBLEM_COST)
+    # Half of the 1,000 sampled rows are the centres of merged groups.
+    assert_allclose(cheap, 10_000 * 500 + 64 * PROBLEM_COST)
+    plain = estimate_levels(0.0, 1, 10_000, replace(PLAN, is_plain=True), 0.5)
+    assert_allclose(plain - cheap, 10_000 * 500)
     # More clusters have fewer support vectors, and a trial costs a part of them.
     assert estimate_levels(1e12, 1, 10_000, PLAN, 0.5) < 0.1e12
     assert 0 < estimate_trial(1e12, 1, 10_000, PLAN) < 0.05e12

@@ -629,7 +629,7 @@ def test_easy_problems_are_not_divided_on_the_way_to_the_optimum(noise, monkeypa
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1200, 3))
     y = X[:, 0] + noise * rng.normal(size=1200) > 0
-    options = {"gamma": 0.5, "n_levels": 2, "tol": 1e-4, "sample_size": 100}
+    options = {"gamma": 0.5, "n_levels": 2, "tol": 1e-4, "sample_size": 200}
     model = DCSVC(**options).fit(X, y)
     assert [r.level for r in model.levels_] == ([0] if noise == 0.0 else [2, 1, 0])
     # Who asks for the levels gets them.

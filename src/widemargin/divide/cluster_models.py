@@ -115,6 +115,11 @@ class _ClusterModel(ABC):
         self.kernel = parts.kernel
 
     @property
+    def _values_per_query(self) -> int:
+        """Number of decision values that are held for each query beside those that are returned."""
+        return 0
+
+    @property
     def is_given(self) -> bool:
         """Whether queries are rows of a precomputed kernel matrix."""
         return isinstance(self.kernel, Precomputed)
@@ -122,7 +127,7 @@ class _ClusterModel(ABC):
     def decide(self, X: Any, *, max_bytes: int, n_jobs: int | None) -> NDArray[np.float64]:
         """Return the decision values at the rows of ``X``, of shape (n, n_functions)."""
         out = np.zeros((X.shape[0], len(self.parts.coef)))
-        step = block_rows(X.shape[1], max_bytes)
+        step = block_rows(X.shape[1] + self._values_per_query, max_bytes)
         with open_workers(n_jobs) as workers:
             for start in range(0, X.shape[0], step):
                 queries = self.prepare(X[start : start + step])
@@ -237,32 +242,42 @@ class EarlyModel(_ClusterModel):
         assert self.parts.partition is not None
         return self.parts.partition, self._suit(queries, like=samples), samples
 
+    @property
+    def _values_per_query(self) -> int:
+        return self.n_nearest * len(self.parts.coef)
+
     def _decide_block(self, queries: Points, out: NDArray[np.float64], workers: Workers) -> None:
         if self.n_nearest == 1:
-            self._add_clusters(self.find_clusters(queries, workers), None, queries, out, workers)
-            return
-        nearest, weights = self.rank_clusters(queries, workers)
-        for clusters, weight in zip(nearest, weights, strict=True):
-            self._add_clusters(clusters, weight, queries, out, workers)
+            nearest = self.find_clusters(queries, workers)[None]
+            weights = np.ones(nearest.shape)
+        else:
+            nearest, weights = self.rank_clusters(queries, workers)
+        values = self._decide_nearest(nearest, queries, workers)
+        # Rank by rank, so that rounding does not depend on the number of threads.
+        for weight, mine in zip(weights, values, strict=True):
+            mine *= weight[:, None]
+            out += mine
 
-    def _add_clusters(
-        self, clusters: NDArray[np.int32], weights: NDArray[np.float64] | None, queries: Points,
-        out: NDArray[np.float64], workers: Workers,
-    ) -> None:  # fmt: skip
-        """Add to ``out`` the decision values of one cluster for each query."""
-        rows = split_by_group(clusters, len(self.parts.intercept))
-        work = [len(mine) * len(theirs) for mine, theirs in zip(rows, self._members, strict=True)]
+    def _decide_nearest(
+        self, nearest: NDArray[np.int32], queries: Points, workers: Workers
+    ) -> NDArray[np.float64]:
+        """Return the decision values of ``nearest[rank, q]`` at query q, (n_ranks, n, n_functions).
+
+        Each cluster is evaluated once, at all queries that have it among their nearest clusters.
+        """
+        values = np.empty((nearest.size, len(self.parts.coef)))
+        places = split_by_group(nearest.ravel(), len(self.parts.intercept))
+        work = [len(mine) * len(theirs) for mine, theirs in zip(places, self._members, strict=True)]
         order = np.argsort(work)[::-1]
 
         def decide(first: int, last: int) -> None:
             for c in order[first:last]:
                 # DC-SVM Eq. 11: only support vectors of the cluster V_pi(x) count.
-                values = self._decide_cluster(c, queries, rows[c])
-                if weights is not None:
-                    values *= weights[rows[c], None]
-                out[rows[c]] += values
+                rows = places[c] % nearest.shape[1]
+                values[places[c]] = self._decide_cluster(c, queries, rows)
 
-        workers.run(len(rows), decide, grain=1, one_by_one=True)
+        workers.run(len(places), decide, grain=1, one_by_one=True)
+        return values.reshape(*nearest.shape, -1)
 
 
 def stack_rows(above: Any, below: Any) -> Any:

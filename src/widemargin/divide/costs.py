@@ -6,6 +6,7 @@ small solutions tell what larger ones would cost.
 
 import numpy as np
 
+from widemargin.divide.kernel_kmeans import CENTRAL_POINTS, GROUP_POINTS
 from widemargin.divide.records import Plan
 from widemargin.exact.dual_problem import FloatArray
 from widemargin.exact.full_matrix import WHOLE_ROWS
@@ -57,15 +58,16 @@ def estimate_levels(
     Returns
     -------
     cost : float
-        That of the kernel between all rows and the sampled ones, of every binary problem in every
-        cluster, and of the background. A background that is used only if it pays does not count.
+        That of the kernel between all rows and the centres of clusters, of every binary problem in
+        every cluster, and of the background. A background that is used only if it pays does not count.
     """
     levels = range(plan.stop_level, plan.n_levels + 1)
     solving = sum(_estimate_level(exact, n_problems, n_points, plan, level) for level in levels)
     background = 0.0
     if not plan.is_measured:
         background = share * plan.background * (1.0 + COEF_COST * n_problems)
-    return n_points * (plan.sample_size * len(levels) + background) + solving
+    n_central = plan.sample_size * (1.0 if plan.is_plain else CENTRAL_POINTS / GROUP_POINTS)
+    return n_points * (n_central * len(levels) + background) + solving
 
 
 def estimate_trial(exact: float, n_problems: int, n_points: int, plan: Plan) -> float:

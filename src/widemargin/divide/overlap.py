@@ -99,10 +99,14 @@ def collect_copies(
     ``rows`` are the copies, and ``places`` the positions of all points of the cluster in each dual.
     """
     coef = np.zeros((len(duals), len(rows)))
-    for p, (dual, at, found) in enumerate(zip(duals, places, solutions, strict=True)):
-        points = dual.index[at]
-        is_copy = np.isin(points, rows, assume_unique=True)
-        coef[p, np.searchsorted(rows, points[is_copy])] = found.coef[is_copy]
+    if len(rows):
+        # The variables of all problems at once: with many classes there are hundreds of problems.
+        points = np.concatenate([dual.index[at] for dual, at in zip(duals, places, strict=True)])
+        values = np.concatenate([found.coef for found in solutions])
+        problems = np.repeat(np.arange(len(duals)), [len(at) for at in places])
+        column = np.minimum(np.searchsorted(rows, points), len(rows) - 1)
+        is_copy = rows[column] == points
+        coef[problems[is_copy], column[is_copy]] = values[is_copy]
     used = np.flatnonzero(coef.any(axis=0))
     return Copies(rows[used], np.full(len(used), c, np.int32), coef[:, used])
 
