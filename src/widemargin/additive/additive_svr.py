@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 
-from widemargin.additive.codes import Codes
 from widemargin.additive.curves import BinModel, TableModel
 from widemargin.additive.dual_descent import LinearResult, WarmStart
 from widemargin.additive.representations import Representation
@@ -26,6 +25,9 @@ from widemargin.transaction import all_or_nothing
 from widemargin.validation import validate_regression
 
 FloatArray = NDArray[np.float64]
+
+#: Part of the warning of a fit whose model was replaced by a constant one.
+CONSTANT_ADVICE = "the model is a constant, which has less loss than what it reached; "
 
 
 class TargetUnit(NamedTuple):
@@ -255,29 +257,39 @@ default="squared_epsilon_insensitive"
         self._measure_kernel(problem, data.norms)
         unit = self._find_unit(problem, targets)
         costs = self._find_cost(unit) * problem.weights
-        result = self._descend(targets, costs, unit, data, deadline)
+        result = self._descend(problem, targets, costs, unit, data, deadline)
         coef, extra = unit.size * result.coef, unit.size * result.extra.astype(np.float64)
         extra[:, -1:] += unit.offset
         model = data.make_model(coef, extra)
         return self._prefer_constant(model, problem, targets, costs)
 
+    @property
+    def _is_squared(self) -> bool:
+        """Whether errors beyond the tube are squared."""
+        return self.loss == "squared_epsilon_insensitive"
+
+    def _find_constant(self, targets: FloatArray, costs: FloatArray) -> float:
+        """Return the constant prediction of least loss."""
+        return find_shift(targets, costs, self.epsilon, self._is_squared)
+
     def _find_unit(self, problem: Problem, targets: FloatArray) -> TargetUnit:
         """Return the unit of targets, in which ``tol`` and float32 are as good for any targets."""
         weights = problem.sample_weights
         # Without a free intercept an offset of the targets would change the problem.
-        offset = float(np.average(targets, weights=weights)) if self._has_free_intercept() else 0.0
+        offset = self._find_constant(targets, weights) if self._has_free_intercept() else 0.0
         size = float(np.average(np.square(targets - offset), weights=weights)) ** 0.5
         return TargetUnit(size if size > 0 else 1.0, offset)
 
     def _find_cost(self, unit: TargetUnit) -> float:
         """Return the cost of an error; ``"scale"`` follows the targets if their unit matters."""
         cost = self._cost()
-        if self.C == "scale" and self.loss == "epsilon_insensitive":
+        if self.C == "scale" and not self._is_squared:
             self.C_ = cost = cost * unit.size
         return cost
 
     def _descend(
         self,
+        problem: Problem,
         targets: FloatArray,
         costs: FloatArray,
         unit: TargetUnit,
@@ -289,12 +301,11 @@ default="squared_epsilon_insensitive"
         Divided by the square of this unit, the objective is that of targets, epsilon and dual variables
         in the unit. Of the losses, the one that is not squared has its C divided by the unit.
         """
-        is_squared = self.loss == "squared_epsilon_insensitive"
         n = len(targets)
         dual = TargetDual(
             targets=(targets - unit.offset) / unit.size,
-            upper=np.broadcast_to(np.inf, n) if is_squared else costs / unit.size,
-            ridge=0.5 / costs if is_squared else np.broadcast_to(0.0, n),
+            upper=np.broadcast_to(np.inf, n) if self._is_squared else costs / unit.size,
+            ridge=0.5 / costs if self._is_squared else np.broadcast_to(0.0, n),
             norms=data.norms,
             epsilon=self.epsilon / unit.size,
         )
@@ -304,7 +315,7 @@ default="squared_epsilon_insensitive"
             open_workers(self.n_jobs) as workers,
         ):
             result = descend_targets(
-                data.rows, dual, self._settings_for(n, data, deadline), workers,
+                data.rows, dual, self._settings(problem, deadline), workers,
                 is_free=self._has_free_intercept(), start=start, callback=show,
             )  # fmt: skip
         self._keep_result(result)
@@ -312,3 +323,34 @@ default="squared_epsilon_insensitive"
             kept = WarmStart(unit.size * result.alpha, unit.size * result.extra)
             self._warm_state = (targets, kept)
         return result
+
+    def _warm_start_from(self, targets: FloatArray, unit: TargetUnit) -> WarmStart | None:
+        state = getattr(self, "_warm_state", None) if self.warm_start else None
+        if state is None or not np.array_equal(state[0], targets):
+            return None
+        return WarmStart(state[1].alpha / unit.size, state[1].extra / unit.size)
+
+    def _prefer_constant(
+        self,
+        model: TableModel | BinModel,
+        problem: Problem,
+        targets: FloatArray,
+        costs: FloatArray,
+    ) -> TableModel | BinModel:
+        """Return the model, or a constant one if a limit stopped the fit and that has less loss."""
+        self._is_constant = False
+        if self.stop_reason_ not in ("max_iter", "max_time"):
+            return model
+        constant = self._find_constant(targets, costs) if self._has_intercept() else 0.0
+
+        def weigh(errors: FloatArray) -> float:
+            excess = np.maximum(np.abs(errors) - self.epsilon, 0.0)
+            return float(costs @ (excess**2 if self._is_squared else excess))
+
+        if weigh(targets - model.decide(problem.X, self.n_jobs)[:, 0]) <= weigh(targets - constant):
+            return model
+        self._is_constant = True
+        return model.make_constant(np.array([constant]))
+
+    def _tell_constant(self) -> str:
+        return CONSTANT_ADVICE if self._is_constant else ""

@@ -36,6 +36,8 @@ from widemargin.budget import StopReason
 from widemargin.deadline import is_late
 from widemargin.parallel import Workers
 
+#: Least step of the intercept, in units of the inverse sum of the costs.
+BOUND_STEP = 4.0
 #: Steps of the search for an intercept, each of which halves an interval.
 HALVINGS = 60
 
@@ -116,7 +118,10 @@ def descend_targets(
     """
     if not is_free:
         return _solve(rows, problem, settings, workers, start, callback)
-    centred = centre_rows(rows, problem.norms, settings.seed, workers)
+    # The step for which a pass moves the intercept by some standard deviations of the targets if all
+    # dual variables are at one bound: with a small C the usual step would move it by very little.
+    least_step = BOUND_STEP / float(problem.costs().sum())
+    centred = centre_rows(rows, problem.norms, settings.seed, workers, least_step)
     free = replace(problem, norms=centred.norms, step=centred.step)
     if start is not None:
         beta = np.clip(start.alpha, -problem.upper[:, None], problem.upper[:, None])
