@@ -148,9 +148,7 @@ def search_intercept(
     return replace(result, extra=extra)
 
 
-def find_shift(
-    residuals: FloatArray, costs: FloatArray, epsilon: float, is_squared: bool
-) -> float:
+def find_shift(residuals: FloatArray, costs: FloatArray, epsilon: float, is_squared: bool) -> float:
     """Return the constant that minimises the loss of ``residuals - constant``."""
     low = np.full(2, residuals.min() - epsilon)
     high = np.full(2, residuals.max() + epsilon)
