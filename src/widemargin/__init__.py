@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "AdditiveSVC": "widemargin.additive.additive_svc",
+    "AdditiveSVR": "widemargin.additive.additive_svr",
     "DCSVC": "widemargin.divide.dc_svc",
     "DCSVR": "widemargin.divide.dc_svr",
     "IntersectionSVC": "widemargin.additive.intersection_svc",
@@ -34,6 +35,7 @@ __all__ = [
     "DCSVR",
     "LRSVC",
     "AdditiveSVC",
+    "AdditiveSVR",
     "IntersectionSVC",
     "KernelOneClassSVM",
     "KernelSVC",
@@ -69,6 +71,7 @@ if TYPE_CHECKING:
         plotting,
     )
     from widemargin.additive.additive_svc import AdditiveSVC
+    from widemargin.additive.additive_svr import AdditiveSVR
     from widemargin.additive.intersection_svc import IntersectionSVC
     from widemargin.additive.lr_svc import LRSVC
     from widemargin.additive.power_mean_svc import PowerMeanSVC

@@ -1,4 +1,7 @@
-"""The base of the one-vs-rest classifiers: validation of input, `fit`, and decisions."""
+"""The base of the one-vs-rest classifiers: validation of input, `fit`, and decisions.
+
+`FunctionsMixin` is the part that regressions on the same representations have too.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -20,16 +23,67 @@ from widemargin.transaction import all_or_nothing
 from widemargin.validation import FLOAT_ROWS, validate_partial, validate_problem, validate_queries
 
 
-class OneVsRest(CallbackSupportMixin, DocLinkMixin, ClassifierMixin, BaseEstimator, ABC):
-    """Base of classifiers with one decision function for two classes, else one for each class."""
+class FunctionsMixin(CallbackSupportMixin, DocLinkMixin):
+    """A model of a few functions of the features: parameters, features and values of the functions."""
 
     #: A number, or a word where a class takes one.
     C: Any
-    class_weight: dict[Any, float] | str | None
     n_jobs: int | None
+    n_features_in_: int
 
     _model: Any
     _layout = FLOAT_ROWS
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = self._needs_nonnegative()
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_model")
+
+    def _check_params(self) -> None:
+        check_choices(self)
+        self._check_cost()
+        count_threads(self.n_jobs)
+
+    def _check_cost(self) -> None:
+        check_number("C", self.C, above=0)
+
+    def _cost(self) -> float:
+        """Return the cost of an error: C, unless a class has another meaning for it."""
+        return float(self.C)
+
+    def _measure_kernel(self, problem: Problem, norms: NDArray[np.float64]) -> None:
+        """Note the mean of k(x, x), for classes whose C or intercept depends on it."""
+
+    def _decide(self, X: Any) -> NDArray[np.float64]:
+        """Compute decision values of validated data, shape (n, n_functions)."""
+        decisions: NDArray[np.float64] = self._model.decide(X, n_jobs=self.n_jobs)
+        return decisions
+
+    def _needs_nonnegative(self) -> bool:
+        """Return whether the kernel is defined for non-negative features only."""
+        return False
+
+    def _check_features(self, X: Any) -> None:
+        """Accept all features; classes whose kernel is not defined for all override this."""
+
+    def _take_features(self, X: Any, weights: NDArray[np.float64] | None = None) -> Any:
+        """Return features as the model needs them; ``weights`` are given at the start of a fit."""
+        self._check_features(X)
+        return X
+
+    def _check_queries(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return self._take_features(validate_queries(self, X, self._layout))
+
+
+class OneVsRest(FunctionsMixin, ClassifierMixin, BaseEstimator, ABC):
+    """Base of classifiers with one decision function for two classes, else one for each class."""
+
+    class_weight: dict[Any, float] | str | None
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -83,15 +137,6 @@ class OneVsRest(CallbackSupportMixin, DocLinkMixin, ClassifierMixin, BaseEstimat
         """
         return self._labels(self.decision_function(X))
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.positive_only = self._needs_nonnegative()
-        return tags
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_model")
-
     def _fit_rows(self, X: Any, y: Any, sample_weight: Any = None) -> None:
         """Validate the input and fit; `fit` adds the convergence warning."""
         self._check_params()
@@ -101,48 +146,12 @@ class OneVsRest(CallbackSupportMixin, DocLinkMixin, ClassifierMixin, BaseEstimat
         self.classes_ = problem.classes
         self._fit(problem)
 
-    def _check_params(self) -> None:
-        check_choices(self)
-        self._check_cost()
-        count_threads(self.n_jobs)
-
-    def _check_cost(self) -> None:
-        check_number("C", self.C, above=0)
-
-    def _cost(self) -> float:
-        """Return the cost of an error: C, unless a class has another meaning for it."""
-        return float(self.C)
-
-    def _measure_kernel(self, problem: Problem, norms: NDArray[np.float64]) -> None:
-        """Note the mean of k(x, x), for classes whose C or intercept depends on it."""
-
     @abstractmethod
     def _fit(self, problem: Problem) -> None:
         """Fit to validated data."""
 
-    def _decide(self, X: Any) -> NDArray[np.float64]:
-        """Compute decision values of validated data, shape (n, n_functions)."""
-        decisions: NDArray[np.float64] = self._model.decide(X, n_jobs=self.n_jobs)
-        return decisions
-
-    def _needs_nonnegative(self) -> bool:
-        """Return whether the kernel is defined for non-negative features only."""
-        return False
-
-    def _check_features(self, X: Any) -> None:
-        """Accept all features; classes whose kernel is not defined for all override this."""
-
-    def _take_features(self, X: Any, weights: NDArray[np.float64] | None = None) -> Any:
-        """Return features as the model needs them; ``weights`` are given at the start of a fit."""
-        self._check_features(X)
-        return X
-
     @abstractmethod
     def _warn_unless_converged(self) -> None: ...
-
-    def _check_queries(self, X: Any) -> Any:
-        check_is_fitted(self)
-        return self._take_features(validate_queries(self, X, self._layout))
 
     def _scores(self, decisions: NDArray[np.float64]) -> NDArray[np.float64]:
         return decisions.ravel() if len(self.classes_) == 2 else decisions

@@ -1,4 +1,4 @@
-"""Curves of pipelines: an additive classifier behind scalers, in the units of the given data."""
+"""Curves of pipelines: an additive model behind scalers, in the units of the given data."""
 
 import warnings
 from typing import Any
@@ -16,13 +16,13 @@ FloatArray = NDArray[np.float64]
 
 
 class PipelineCurves:
-    """The curves of a fitted pipeline that ends in an additive classifier.
+    """The curves of a fitted pipeline that ends in an additive model.
 
     Parameters
     ----------
     pipeline : Pipeline
         Steps that transform each column by itself, such as `MinMaxScaler`, and then an `AdditiveSVC`,
-        `IntersectionSVC` or `PowerMeanSVC`. The steps must have ``inverse_transform``.
+        `AdditiveSVR`, `IntersectionSVC` or `PowerMeanSVC`. The steps must have ``inverse_transform``.
 
     Examples
     --------
@@ -40,7 +40,8 @@ class PipelineCurves:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._steps, self._last = pipeline[:-1], pipeline[-1]
-        self.classes_ = self._last.classes_
+        if hasattr(self._last, "classes_"):
+            self.classes_ = self._last.classes_
         self.n_features_in_ = self._last.n_features_in_
         names = getattr(pipeline, "feature_names_in_", None)
         if names is not None:
@@ -70,7 +71,7 @@ class PipelineCurves:
             low, high = self._ranges[:, j]
             values = np.linspace(low, high, n_points)
             heights = self._heights(j, values)
-            curves.append((values, heights[0] if len(self.classes_) == 2 else heights))
+            curves.append((values, heights[0] if len(heights) == 1 else heights))
         return curves
 
     def _find_ranges(self) -> FloatArray:

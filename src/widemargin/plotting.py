@@ -99,8 +99,8 @@ def plot_shapes(
 
     Parameters
     ----------
-    model : AdditiveSVC, IntersectionSVC, PowerMeanSVC, Pipeline or Decomposition
-        A fitted classifier, or a pipeline that ends in one after scalers. An estimator or pipeline
+    model : AdditiveSVC, AdditiveSVR, IntersectionSVC, PowerMeanSVC, Pipeline or Decomposition
+        A fitted estimator, or a pipeline that ends in one after scalers. An estimator or pipeline
         with an ANOVA kernel, with ``X``, or what `widemargin.interactions.decompose` returned for it.
     X : array-like or sparse matrix, optional
         Data, such as those of training. They say which features matter most (the mean size of what
@@ -128,8 +128,8 @@ def plot_shapes(
         return draw_terms(_find_terms(model, X), n_features, n_pairs, _import_pyplot())
     if not has_curves(model):
         raise TypeError(
-            f"model: a {type(model).__name__} has no curves; give an AdditiveSVC, IntersectionSVC or "
-            "PowerMeanSVC, or a KernelSVC with an ANOVA kernel"
+            f"model: a {type(model).__name__} has no curves; give an AdditiveSVC, AdditiveSVR, "
+            "IntersectionSVC or PowerMeanSVC, or a KernelSVC with an ANOVA kernel"
         )
     check_is_fitted(model)
     model = find_curves(model)
@@ -158,14 +158,13 @@ def plot_shapes(
             colour = colours[k % len(colours)]
             for values, heights, style in pieces:
                 axis.plot(values, heights[function] - centres[j, k], color=colour, **style)
-            label = model.classes_[function if len(model.classes_) > 2 else 1]
-            axis.lines[-1].set_label(str(label))
+            if len(shown) > 1:
+                axis.lines[-1].set_label(str(model.classes_[function]))
         _finish_panel(axis, str(names[j]), column)
     for axis in axes.ravel()[len(top) :]:
         axis.set_visible(False)
     about = "the average" if X is not None else "zero"
-    towards = f" for {model.classes_[1]}" if len(model.classes_) == 2 else ""
-    figure.supylabel(f"adds to the score{towards} ({about} = 0)", fontsize=10)
+    figure.supylabel(f"adds to {_name_sum(model)} ({about} = 0)", fontsize=10)
     if len(shown) > 1:
         handles, labels = axes[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside right center", frameon=False, title="class")
@@ -269,8 +268,20 @@ def _find_terms(model: Any, X: Any) -> Decomposition:
     return decompose(model, X)
 
 
-def _find_classes(model: CurvesMixin, classes: Any) -> list[int]:
+def _name_sum(model: Any) -> str:
+    """What the curves of a model add up to."""
+    classes = getattr(model, "classes_", None)
+    if classes is None:
+        return "the prediction"
+    return f"the score for {classes[1]}" if len(classes) == 2 else "the score"
+
+
+def _find_classes(model: Any, classes: Any) -> list[int]:
     """Positions of the decision functions to show."""
+    if not hasattr(model, "classes_"):
+        if classes is not None:
+            raise ValueError("classes: a regression has no classes; leave classes out")
+        return [0]
     known = model.classes_
     if classes is None:
         return [0] if len(known) == 2 else list(range(len(known)))

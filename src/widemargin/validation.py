@@ -96,11 +96,18 @@ def _validate_rows(
 
 
 def validate_regression(
-    estimator: Any, X: Any, y: Any, sample_weight: Any, *, precomputed: bool
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    *,
+    precomputed: bool,
+    layout: Layout = FLOAT_ROWS,
+    multi_output: bool = True,
 ) -> tuple[Problem, NDArray[np.float64]]:
     """Check training data of a regression; returns the rows that have a weight, and their targets.
 
-    The targets have the shape that was given, (n,) or (n, n_targets).
+    The targets have the shape that was given, (n,) or, with ``multi_output``, (n, n_targets).
     """
     if y is None:
         raise ValueError(
@@ -111,9 +118,10 @@ def validate_regression(
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
         check_consistent_length(_accept_items(estimator, X), y)
     else:
+        layout = FLOAT_ROWS if sparse.issparse(X) else layout
         X, y = validate_data(
-            estimator, X, y, accept_sparse="csr", dtype=FLOAT_ROWS.types_for(X), order="C",
-            accept_large_sparse=True, multi_output=True, y_numeric=True,
+            estimator, X, y, accept_sparse="csr", dtype=layout.types_for(X), order=layout.order,
+            accept_large_sparse=True, multi_output=multi_output, y_numeric=True,
         )  # fmt: skip
     problem = _keep_weighted(X, sample_weight, precomputed=precomputed)
     return problem, np.asarray(y, np.float64)[problem.kept]

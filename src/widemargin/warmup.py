@@ -22,6 +22,7 @@ FITS: dict[str, tuple[dict[str, Any], ...]] = {
     "DCSVC": ({"n_levels": 1}, {"n_levels": 1, "stop_level": 1}),
     "DCSVR": ({"n_levels": 1}, {"n_levels": 1, "stop_level": 1}),
     "AdditiveSVC": ({},),
+    "AdditiveSVR": ({},),
     "IntersectionSVC": ({},),
     "PowerMeanSVC": ({},),
     "LRSVC": ({"n_anchors": 20},),

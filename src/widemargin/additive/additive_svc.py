@@ -9,28 +9,21 @@ from scipy import sparse
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin.additive.coded_rows import count_bins
 from widemargin.additive.codes import Codes
 from widemargin.additive.curves import BinEncoder
 from widemargin.additive.pair_cells import (
     PairCells,
+    PairRepresentation,
     join_codes,
     join_tables,
     make_cells,
-    make_pair_model,
 )
 from widemargin.additive.pair_choice import choose_pairs
 from widemargin.additive.pair_model import PairModel
 from widemargin.additive.representations import TableRepresentation, constants
-from widemargin.additive.scalar_kernels import (
-    ScalarKernel,
-    check_scalar_kernel,
-    is_homogeneous,
-    make_scalar_kernel,
-)
-from widemargin.additive.spectral_table import MAX_RANK, Spectrum, spectral_table
+from widemargin.additive.spectral_mixin import SpectralMixin
 from widemargin.additive.tables_mixin import TablesMixin
-from widemargin.arguments import check_integer, check_number, draw_seed
+from widemargin.arguments import check_integer, draw_seed
 from widemargin.deadline import seconds_left
 from widemargin.kernels import Kernel
 from widemargin.memory import free_bytes
@@ -39,8 +32,6 @@ from widemargin.problem import Problem
 
 #: Weight of all pairs together beside all features.
 PAIR_WEIGHT = 1.0
-#: Rank beyond which the intersection kernel is faster with a value for each bin than with a table.
-BINS_RANK = 8
 
 
 def _has_no_pairs(estimator: Any) -> bool:
@@ -52,7 +43,7 @@ def _has_no_pairs(estimator: Any) -> bool:
     return True
 
 
-class AdditiveSVC(TablesMixin):
+class AdditiveSVC(SpectralMixin, TablesMixin):
     """Support vector classifier with an additive kernel, at the cost of a linear one.
 
     An additive kernel is a sum over features of a kernel of two numbers, so a decision is a sum of
@@ -180,7 +171,6 @@ class AdditiveSVC(TablesMixin):
     _choices: ClassVar[Choices] = {
         "solver": ("dual", "sgd"),
         "multi_class": ("ovr",),
-        "scaling": ("auto", "max", None),
     }
 
     def __init__(
@@ -234,27 +224,13 @@ class AdditiveSVC(TablesMixin):
 
     def _check_params(self) -> None:
         super()._check_params()
-        if self.rank != "auto":
-            check_integer("rank", self.rank, low=1)
-        if self.p != -np.inf:
-            check_number("p", self.p)
-        self._scalar_kernel()
         check_integer("interactions", self.interactions, low=0)
         if self.interactions and not self._is_homogeneous:
             raise ValueError("interactions: not available with a callable kernel; use a named one")
-        if self.scaling == "max" and not self._is_homogeneous:
-            raise ValueError(
-                "scaling: not available with a callable kernel, which need not be homogeneous; "
-                "scale the features instead"
-            )
-
-    def _scalar_kernel(self) -> ScalarKernel:
-        """Make the kernel of two numbers; a kernel that is not additive is refused."""
-        return make_scalar_kernel(self.kernel, self.p)
 
     @property
-    def _is_homogeneous(self) -> bool:
-        return is_homogeneous(self.kernel)
+    def _may_have_bins(self) -> bool:
+        return not self.interactions
 
     def interaction_functions(self) -> list[tuple[Any, Any, Any]]:
         """Compute the surfaces of the pairs in `interactions_`, on the grid of their levels.
@@ -282,20 +258,18 @@ class AdditiveSVC(TablesMixin):
 
     partial_fit = available_if(_has_no_pairs)(TablesMixin.partial_fit)
 
-    def _fit_codes(self, problem: Problem, codes: Codes, deadline: float | None) -> Any:
+    def _represent_training(self, problem: Problem, codes: Codes, deadline: float | None) -> Any:
         self.__dict__.pop("interactions_", None)
         if not self.interactions:
-            return super()._fit_codes(problem, codes, deadline)
+            return super()._represent_training(problem, codes, deadline)
         if isinstance(problem.X, Codes):
             raise ValueError(
                 "interactions: fit_chunks cannot choose pairs; use fit, or set it to 0"
             )
         self._keep_table(problem, codes)
         cells = self._choose_cells(problem, deadline)
-        data = self._represent_cells(problem, cells)
-        coef, extra = self._solve(problem, data, deadline)
         self.interactions_ = cells.pairs
-        return make_pair_model(data.make_model(coef, extra), self.quantiser_, cells)
+        return self._represent_cells(problem, cells)
 
     def _choose_cells(self, problem: Problem, deadline: float | None) -> PairCells:
         scales, quantiser = self._scales(), self.quantiser_
@@ -314,7 +288,7 @@ class AdditiveSVC(TablesMixin):
         codes = quantiser.encode(problem.X, is_whole=True).values.reshape(problem.X.shape)
         return make_cells(kernel, quantiser.grid, codes, problem.sample_weights, pairs, scales)
 
-    def _represent_cells(self, problem: Problem, cells: PairCells) -> TableRepresentation:
+    def _represent_cells(self, problem: Problem, cells: PairCells) -> PairRepresentation:
         """Represent features and pairs as codes of one table."""
         quantiser = self.quantiser_
         codes = quantiser.encode(problem.X, is_whole=True).values.reshape(problem.X.shape)
@@ -323,13 +297,14 @@ class AdditiveSVC(TablesMixin):
         weights = problem.sample_weights
         mean = float(np.average(quantiser.grid[codes] @ scales, weights=weights))
         factor = PAIR_WEIGHT * mean / (cells.means.sum() or 1.0)
-        return TableRepresentation(
+        data = TableRepresentation(
             BinEncoder(quantiser, join_tables(self._table, cells)),
             join_codes(codes, quantiser.n_bins, cells),
             np.concatenate([scales, np.full(len(cells.pairs), factor)]),
             extra,
             self._dtype(problem),
         )
+        return PairRepresentation(data, quantiser, cells)
 
     @property
     def tables_(self) -> NDArray[np.float64]:
@@ -344,29 +319,3 @@ class AdditiveSVC(TablesMixin):
         if isinstance(self._model, PairModel):
             return self._model.base.full_curves()
         return super().coef_
-
-    def _choose_table(self, problem: Problem, codes: Codes) -> Spectrum:
-        counts = count_bins(codes, self.quantiser_.n_bins, problem.sample_weights)
-        return self._choose_table_from(counts)
-
-    def _choose_table_from(self, counts: NDArray[np.float64]) -> Spectrum:
-        """Return the leading eigenvectors of the kernel on the bins that occur, as often as counted.
-
-        The first bin, which holds the zeros, does not count.
-        """
-        kernel = self._scalar_kernel()
-        # A homogeneous kernel has one table for all features, whose own ranges are factors on it. For
-        # any other kernel all features share a range.
-        values = self.quantiser_.grid if kernel.is_homogeneous else self.quantiser_.values(0)
-        if not kernel.is_homogeneous:
-            check_scalar_kernel(kernel, values)
-        counts = np.concatenate([[0.0], counts[1:]])
-        counts = counts if counts.any() else np.ones_like(counts)
-        rank = None if self.rank == "auto" else int(self.rank)
-        spectrum = spectral_table(kernel, values, counts, rank)
-        if rank is None and spectrum.rank > MAX_RANK:
-            spectrum = spectral_table(kernel, values, counts, MAX_RANK)
-        is_long = rank is None and spectrum.rank > BINS_RANK and not self.interactions
-        if is_long and kernel.name == "intersection":
-            spectrum = Spectrum(spectrum.table, 0, 0.0)
-        return spectrum

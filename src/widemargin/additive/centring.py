@@ -146,10 +146,13 @@ def search_intercepts(
     return replace(result, extra=extra)
 
 
-def centre_rows(rows: Rows, norms: FloatArray, seed: int, workers: Workers) -> CentredRows:
+def centre_rows(
+    rows: Rows, norms: FloatArray, seed: int, workers: Workers, least_step: float = 0.0
+) -> CentredRows:
     """Centre rows whose last extra number is a constant, which makes the intercept.
 
-    The norms are changed in place.
+    The norms are changed in place. ``least_step`` is the least that an update writes for the
+    intercept.
     """
     chosen = np.random.default_rng(seed).permutation(len(norms))[:MEAN_ROWS]
     alone = _without_constant(rows)
@@ -166,7 +169,7 @@ def centre_rows(rows: Rows, norms: FloatArray, seed: int, workers: Workers) -> C
     norms -= written
     norms += square - 1.0
     unit = float(norms.mean())
-    step = INTERCEPT_STEP * unit
+    step = max(INTERCEPT_STEP * unit, least_step)
     np.maximum(norms, LEAST_NORM * unit, out=norms)
     norms += step
     new = rows._replace(

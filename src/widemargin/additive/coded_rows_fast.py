@@ -775,6 +775,59 @@ def sweep(
 
 
 @jit
+def sweep_targets(
+    rows, order, info, epsilon, threshold, beta, shrunk, room, coef, extra_coef
+):  # fmt: skip
+    """Make one pass of dual coordinate descent for a regression over the rows ``order``.
+
+    Minimise ``0.5 b'(K + diag(ridge))b - targets'b + epsilon |b|_1`` subject to ``|b| <= upper``.
+    ``info`` has four numbers for each row: target, upper, ridge and the diagonal of K. A row is shrunk
+    if its dual variable is zero or at a bound and the slopes there exceed ``threshold``. Returns the
+    largest violation of the optimality conditions.
+
+    The loop is Algorithm 4 of Ho and Lin, "Large-scale linear support vector regression" (2012).
+    """
+    rows, room, coef, extra_coef = borrow((rows, room, coef, extra_coef))
+    worst = 0.0
+    for s in range(order.size):
+        i = order[s]
+        if s + AHEAD < order.size:
+            fetch_row(rows, order[s + AHEAD], 1, info, beta, shrunk)
+        target, upper, ridge, norm = info[4 * i], info[4 * i + 1], info[4 * i + 2], info[4 * i + 3]
+        read_row(rows, i, coef, extra_coef, room)
+        b = beta[i]
+        gradient = room.values[0] - target + ridge * b
+        # The slopes on the right and on the left of zero, where the objective has a kink.
+        rising, falling = gradient + epsilon, gradient - epsilon
+        if b == 0.0:
+            violation = max(-rising, falling)
+        elif b == upper:
+            violation = rising
+        elif b == -upper:
+            violation = -falling
+        else:
+            violation = abs(rising) if b > 0.0 else abs(falling)
+        if violation < -threshold:
+            shrunk[i] = True
+            continue
+        if violation <= 1e-12:
+            continue
+        worst = max(worst, violation)
+        curvature = max(norm + ridge, 1e-12)
+        if rising < curvature * b:
+            moved = b - rising / curvature
+        elif falling > curvature * b:
+            moved = b - falling / curvature
+        else:
+            moved = 0.0
+        moved = min(max(moved, -upper), upper)
+        beta[i] = moved
+        room.deltas[0] = moved - b
+        add_row(rows, i, coef, extra_coef, room)
+    return worst
+
+
+@jit
 def add_rows(rows, labels, positives, alpha, room, coef, extra_coef):
     """Add every row times its signed dual variables, which gives the coefficients (PmSVM Eq. 31)."""
     rows, room, coef, extra_coef = borrow((rows, room, coef, extra_coef))

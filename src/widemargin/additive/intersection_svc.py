@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from widemargin.additive.classifier_base import asked_classes
+from widemargin.additive.classifier_base import LinearClassifier, asked_classes
 from widemargin.additive.coded_rows import (
     Rows,
     bin_rows,
@@ -33,7 +33,7 @@ from widemargin.progress import show_passes
 from widemargin.validation import ANY_BLOCKS
 
 
-class IntersectionSVC(CurvesMixin, KernelScaleMixin):
+class IntersectionSVC(CurvesMixin, KernelScaleMixin, LinearClassifier):
     """Support vector classifier with the histogram intersection kernel: ICD.
 
     The method of Wu, "A Fast Dual Method for HIK SVM Learning" (ECCV 2010). Feature values become

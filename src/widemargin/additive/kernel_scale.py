@@ -5,13 +5,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from widemargin.additive.classifier_base import LinearClassifier
 from widemargin.arguments import check_choice
+from widemargin.base import FunctionsMixin
 from widemargin.parameters import Choices
 from widemargin.problem import Problem
 
 
-class KernelScaleMixin(LinearClassifier):
+class KernelScaleMixin(FunctionsMixin):
     """``C="scale"``, and an intercept without penalty (``fit_intercept="free"``).
 
     The mean of k(x, x) over the training rows is the unit of both. It makes C independent of the

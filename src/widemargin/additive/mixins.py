@@ -23,7 +23,7 @@ from widemargin.additive.sgd import (
     stochastic_pass,
 )
 from widemargin.arguments import check_columns, check_integer, check_number, draw_seed
-from widemargin.base import OneVsRest, take_piece
+from widemargin.base import FunctionsMixin, OneVsRest, take_piece
 from widemargin.callback_support import report_rounds
 from widemargin.kernel_arguments import check_norms, find_negative_columns, refuse_negative
 from widemargin.problem import Problem
@@ -52,10 +52,11 @@ class Curves(Protocol):
         """Compute the curves of one feature at some values, shape (n_functions, n_values)."""
 
 
-class CurvesMixin(OneVsRest):
+class CurvesMixin(FunctionsMixin):
     """Decisions that are sums of curves, one for each feature: `explain` and `shape_functions`."""
 
     _model: Curves
+    feature_ranges_: NDArray[np.float64]
 
     @property
     def intercept_(self) -> NDArray[np.float64]:
@@ -63,7 +64,7 @@ class CurvesMixin(OneVsRest):
         return self._model.intercept
 
     def explain(self, X: Any) -> NDArray[np.float64]:
-        """Compute the share of each feature in each decision.
+        """Compute the share of each feature in each decision, or in each prediction of a regression.
 
         Parameters
         ----------
@@ -73,11 +74,11 @@ class CurvesMixin(OneVsRest):
         Returns
         -------
         shares : ndarray of shape (n_samples, n_features) or (n_samples, n_classes, n_features)
-            With the intercept they add up to `decision_function`.
+            With the intercept they add up to `decision_function`, or to what a regression predicts.
         """
         X = self._check_queries(X)
         shares = self._model.contributions(X)
-        return shares[:, 0] if len(self.classes_) == 2 else shares
+        return shares[:, 0] if shares.shape[1] == 1 else shares
 
     def shape_functions(self, n_points: int = 256, features: Any = None) -> list[tuple[Any, Any]]:
         """Compute the curve of every feature over its range in the training data.
@@ -94,7 +95,7 @@ class CurvesMixin(OneVsRest):
         curves : list of (values, heights)
             One pair for each feature: values in its own unit, shape (n_points,), and the
             contribution of the feature to the decision at these values, shape (n_points,) for two
-            classes and (n_classes, n_points) for more.
+            classes or a regression, and (n_classes, n_points) for more classes.
         """
         check_is_fitted(self)
         check_integer("n_points", n_points, low=2)
@@ -104,7 +105,7 @@ class CurvesMixin(OneVsRest):
             low, high = self.feature_ranges_[:, j]
             values = np.linspace(low, high, n_points)
             heights = self._heights(j, values)
-            curves.append((values, heights[0] if len(self.classes_) == 2 else heights))
+            curves.append((values, heights[0] if len(heights) == 1 else heights))
         return curves
 
     def _heights(self, feature: int, values: NDArray[Any]) -> NDArray[np.float64]:
@@ -123,13 +124,16 @@ class CurvesMixin(OneVsRest):
         return np.zeros(self.n_features_in_)
 
 
-class NonnegativeMixin(OneVsRest):
+class NonnegativeMixin(FunctionsMixin):
     """Input for kernels that need non-negative features.
 
     Negative features are refused, except that the column minima of centred data are subtracted.
     """
 
     origin_: NDArray[np.float64]
+
+    #: Estimator that an error recommends for negative features.
+    _takes_negative = "IntersectionSVC, whose bins take negative values"
 
     @property
     def _origin(self) -> NDArray[np.float64]:
@@ -167,7 +171,7 @@ class NonnegativeMixin(OneVsRest):
     def _refuse(self, columns: NDArray[np.intp]) -> None:
         refuse_negative(
             columns, getattr(self, "feature_names_in_", None), type(self).__name__,
-            "IntersectionSVC, whose bins take negative values",
+            self._takes_negative,
         )  # fmt: skip
 
 

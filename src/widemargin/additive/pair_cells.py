@@ -17,6 +17,7 @@ from widemargin.additive.codes import Codes, dense_codes
 from widemargin.additive.curves import BinModel, TableModel
 from widemargin.additive.pair_model import PairModel
 from widemargin.additive.quantiser import Quantiser
+from widemargin.additive.representations import TableRepresentation
 from widemargin.additive.scalar_kernels import ScalarKernel
 from widemargin.parallel import single_blas
 
@@ -194,3 +195,23 @@ def make_pair_model(fitted: TableModel, quantiser: Quantiser, cells: PairCells) 
     base = BinModel(quantiser, offsets, curves.reshape(len(curves), -1), intercept)
     of_code = np.array([[level.of_code for level in sides] for sides in cells.levels])
     return PairModel(base, cells.pairs, of_code.reshape(-1, 2, n_bins), values, heights)
+
+
+class PairRepresentation:
+    """Features and pairs of features as codes of one table.
+
+    Parameters
+    ----------
+    data : TableRepresentation
+        The codes of features and pairs.
+    cells : PairCells
+        The pairs.
+    """
+
+    def __init__(self, data: TableRepresentation, quantiser: Quantiser, cells: PairCells) -> None:
+        self.rows, self.norms = data.rows, data.norms
+        self._data, self._quantiser, self._cells = data, quantiser, cells
+
+    def make_model(self, coef: NDArray[Any], extra: NDArray[Any]) -> PairModel:
+        """Make the model with these coefficients: curves and surfaces."""
+        return make_pair_model(self._data.make_model(coef, extra), self._quantiser, self._cells)

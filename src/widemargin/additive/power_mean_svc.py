@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from widemargin.additive.classifier_base import LinearClassifier
 from widemargin.additive.curves import TableModel
 from widemargin.additive.kernel_scale import KernelScaleMixin
 from widemargin.additive.mixins import CurvesMixin, NonnegativeMixin, StochasticMixin
@@ -29,7 +30,9 @@ from widemargin.problem import Problem
 OLD_DUAL = "dcd"
 
 
-class PowerMeanSVC(StochasticMixin, NonnegativeMixin, CurvesMixin, KernelScaleMixin):
+class PowerMeanSVC(
+    StochasticMixin, NonnegativeMixin, CurvesMixin, KernelScaleMixin, LinearClassifier
+):
     """Power mean SVM (PmSVM): any additive kernel through a regression on logarithms.
 
     The methods of Wu and Yang, "Power Mean SVM": Algorithm 3 (PmSVM), with tables (PmSVM-LUT) and

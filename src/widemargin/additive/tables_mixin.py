@@ -1,4 +1,4 @@
-"""Mixin of the classifiers on codes and a table: `AdditiveSVC` and `FourierSVC`."""
+"""Mixins of the estimators on codes and a table: `AdditiveSVC`, `AdditiveSVR` and `FourierSVC`."""
 
 import os
 from abc import abstractmethod
@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin.additive.chunked_data import collect_chunks
+from widemargin.additive.classifier_base import LinearClassifier
 from widemargin.additive.codes import Codes, thin_codes
 from widemargin.additive.curves import BinEncoder, BinModel, TableModel, bin_offsets
+from widemargin.additive.descent_mixin import DescentMixin
 from widemargin.additive.kernel_scale import KernelScaleMixin
 from widemargin.additive.mixins import CurvesMixin, NonnegativeMixin, StochasticMixin
 from widemargin.additive.quantiser import (
@@ -37,7 +39,7 @@ from widemargin.validation import ANY_BLOCKS
 WIDE_RANGES = 100.0
 
 
-class TablesMixin(StochasticMixin, NonnegativeMixin, CurvesMixin, KernelScaleMixin):
+class CodesMixin(NonnegativeMixin, CurvesMixin, KernelScaleMixin, DescentMixin):
     """Features that become codes, and a table that has a few numbers for each code.
 
     A class chooses its table in `_choose_table`. The products of the numbers of two codes approximate
@@ -69,6 +71,90 @@ class TablesMixin(StochasticMixin, NonnegativeMixin, CurvesMixin, KernelScaleMix
 
     def _needs_nonnegative(self) -> bool:
         return self._is_homogeneous
+
+    def _encode_training(self, problem: Problem) -> tuple[Problem, Codes]:
+        """Return the training rows as the model needs them, and their codes; chooses the bins."""
+        problem = replace(problem, X=self._take_features(problem.X, problem.sample_weights))
+        self._fit_quantiser(problem)
+        return problem, self.quantiser_.encode(problem.X)
+
+    def _represent_training(
+        self, problem: Problem, codes: Codes, deadline: float | None
+    ) -> Representation:
+        """Choose the table and represent the training rows."""
+        self._keep_table(problem, codes)
+        return self._represent_codes(problem, codes, bin_offsets(codes))
+
+    def _keep_table(self, problem: Problem, codes: Codes) -> None:
+        chosen = self._choose_table(problem, codes)
+        self._table, self.rank_, self.left_out_ = chosen.table, chosen.rank, chosen.left_out
+
+    def _fit_quantiser(self, problem: Problem) -> None:
+        self._fit_grid(self._measure(problem), problem.X, problem.sample_weights)
+
+    def _fit_grid(self, ranges: Ranges, X: Any = None, weights: Any = None) -> Quantiser:
+        self.scaling_ = choose_scaling(self.scaling, ranges) if self._is_homogeneous else None
+        self.quantiser_ = fit_quantiser(
+            ranges, self.n_bins, self.binning, per_feature=self._is_homogeneous, X=X,
+            weights=weights,
+        )  # fmt: skip
+        return self.quantiser_
+
+    def _advise_scaling(self) -> str:
+        largest = self.feature_ranges_[1] - self.origin_
+        least = largest.min(initial=np.inf, where=largest > 0)
+        is_wide = largest.max() > WIDE_RANGES * least
+        # Scaling is not allowed with other kernels.
+        if self.scaling_ is None and self._is_homogeneous and is_wide:
+            return 'set scaling="max", since the ranges of the features differ widely'
+        return super()._advise_scaling()
+
+    def _scales(self) -> NDArray[np.float64]:
+        """Factor on the kernel of each feature."""
+        if not self._is_homogeneous:
+            return np.ones(self.n_features_in_)
+        largest = self.feature_ranges_[1] - self.origin_
+        unit = np.where(largest > 0, largest, 1.0) if self.scaling_ == "max" else 1.0
+        return self.quantiser_.span / unit
+
+    def _choose_codes(self, problem: Problem, codes: Codes) -> Codes:
+        """Codes of all values if zeros matter to the kernel, else without most zeros."""
+        zero = np.abs(self._table[self.quantiser_.zero_code]).max()
+        adds_nothing = zero <= 1e-9 * np.abs(self._table).max()
+        if codes.is_sparse:
+            return codes if adds_nothing else self.quantiser_.encode(problem.X, is_whole=True)
+        return thin_codes(codes) if adds_nothing and self.quantiser_.zero_code == 0 else codes
+
+    def _represent_codes(
+        self, problem: Problem, codes: Codes, offsets: NDArray[np.int64]
+    ) -> Representation:
+        extra, dtype = constants(len(codes), self._has_intercept()), self._dtype(problem)
+        if self.rank_ == 0:
+            codes = thin_codes(codes)
+            return BinRepresentation(self.quantiser_, codes, offsets, self._scales(), extra, dtype)
+        codes = self._choose_codes(problem, codes)
+        encoder = BinEncoder(self.quantiser_, self._table)
+        return TableRepresentation(encoder, codes, self._scales(), extra, dtype)
+
+    @property
+    def tables_(self) -> NDArray[np.float64]:
+        """Numbers for each code."""
+        if isinstance(self._model, BinModel):
+            return np.eye(self._model.quantiser.n_bins)
+        assert isinstance(self._model.encoder, BinEncoder)
+        return self._model.encoder.table
+
+    @property
+    def coef_(self) -> NDArray[np.float64]:
+        """Coefficients of the numbers of a code."""
+        model = self._model
+        return model.full_curves() if isinstance(model, BinModel) else model.coef
+
+
+class TablesMixin(StochasticMixin, CodesMixin, LinearClassifier):
+    """Classifiers on codes and a table: fits to all rows, and to data in pieces."""
+
+    _model: TableModel | BinModel
 
     @all_or_nothing
     def fit_chunks(self, chunks: Any, codes_path: str | os.PathLike[str] | None = None) -> Self:
@@ -110,92 +196,25 @@ class TablesMixin(StochasticMixin, NonnegativeMixin, CurvesMixin, KernelScaleMix
 
     def _fit(self, problem: Problem) -> None:
         deadline = self._deadline()
-        problem = replace(problem, X=self._take_features(problem.X, problem.sample_weights))
-        self._fit_quantiser(problem)
-        model = self._fit_codes(problem, self.quantiser_.encode(problem.X), deadline)
+        problem, codes = self._encode_training(problem)
+        model = self._fit_codes(problem, codes, deadline)
         self._model = self._prefer_majority(model, problem)
 
     def _fit_codes(
         self, problem: Problem, codes: Codes, deadline: float | None
     ) -> TableModel | BinModel:
         """Fit to codes: represent, solve, model."""
-        self._keep_table(problem, codes)
-        data = self._represent_codes(problem, codes, bin_offsets(codes))
+        data = self._represent_training(problem, codes, deadline)
         coef, extra = self._solve(problem, data, deadline)
         return data.make_model(coef, extra)
-
-    def _keep_table(self, problem: Problem, codes: Codes) -> None:
-        chosen = self._choose_table(problem, codes)
-        self._table, self.rank_, self.left_out_ = chosen.table, chosen.rank, chosen.left_out
 
     def _prepare(self, problem: Problem) -> None:
         """Choose the bins and the table."""
         self._fit_quantiser(problem)
         self._keep_table(problem, self.quantiser_.encode(problem.X))
 
-    def _fit_quantiser(self, problem: Problem) -> None:
-        self._fit_grid(self._measure(problem), problem.X, problem.sample_weights)
-
-    def _fit_grid(self, ranges: Ranges, X: Any = None, weights: Any = None) -> Quantiser:
-        self.scaling_ = choose_scaling(self.scaling, ranges) if self._is_homogeneous else None
-        self.quantiser_ = fit_quantiser(
-            ranges, self.n_bins, self.binning, per_feature=self._is_homogeneous, X=X,
-            weights=weights,
-        )  # fmt: skip
-        return self.quantiser_
-
-    def _advise_scaling(self) -> str:
-        largest = self.feature_ranges_[1] - self.origin_
-        least = largest.min(initial=np.inf, where=largest > 0)
-        is_wide = largest.max() > WIDE_RANGES * least
-        # Scaling is not allowed with other kernels.
-        if self.scaling_ is None and self._is_homogeneous and is_wide:
-            return 'set scaling="max", since the ranges of the features differ widely'
-        return super()._advise_scaling()
-
-    def _scales(self) -> NDArray[np.float64]:
-        """Factor on the kernel of each feature."""
-        if not self._is_homogeneous:
-            return np.ones(self.n_features_in_)
-        largest = self.feature_ranges_[1] - self.origin_
-        unit = np.where(largest > 0, largest, 1.0) if self.scaling_ == "max" else 1.0
-        return self.quantiser_.span / unit
-
-    def _choose_codes(self, problem: Problem, codes: Codes) -> Codes:
-        """Codes of all values if zeros matter to the kernel, else without most zeros."""
-        zero = np.abs(self._table[self.quantiser_.zero_code]).max()
-        adds_nothing = zero <= 1e-9 * np.abs(self._table).max()
-        if codes.is_sparse:
-            return codes if adds_nothing else self.quantiser_.encode(problem.X, is_whole=True)
-        return thin_codes(codes) if adds_nothing and self.quantiser_.zero_code == 0 else codes
-
     def _represent(self, problem: Problem) -> Representation:
         codes = self.quantiser_.encode(problem.X)
         # Later rows may have larger codes than these.
         offsets = np.arange(codes.n_features + 1) * self.quantiser_.n_bins
         return self._represent_codes(problem, codes, offsets)
-
-    def _represent_codes(
-        self, problem: Problem, codes: Codes, offsets: NDArray[np.int64]
-    ) -> Representation:
-        extra, dtype = constants(len(codes), self._has_intercept()), self._dtype(problem)
-        if self.rank_ == 0:
-            codes = thin_codes(codes)
-            return BinRepresentation(self.quantiser_, codes, offsets, self._scales(), extra, dtype)
-        codes = self._choose_codes(problem, codes)
-        encoder = BinEncoder(self.quantiser_, self._table)
-        return TableRepresentation(encoder, codes, self._scales(), extra, dtype)
-
-    @property
-    def tables_(self) -> NDArray[np.float64]:
-        """Numbers for each code."""
-        if isinstance(self._model, BinModel):
-            return np.eye(self._model.quantiser.n_bins)
-        assert isinstance(self._model.encoder, BinEncoder)
-        return self._model.encoder.table
-
-    @property
-    def coef_(self) -> NDArray[np.float64]:
-        """Coefficients of the numbers of a code."""
-        model = self._model
-        return model.full_curves() if isinstance(model, BinModel) else model.coef

@@ -10,11 +10,14 @@ from widemargin.files.data_files import FORMATS
 
 #: What can be trained and compiled in advance.
 ESTIMATORS = (
-    "KernelSVC", "KernelSVR", "KernelOneClassSVM", "DCSVC", "DCSVR", "AdditiveSVC",
+    "KernelSVC", "KernelSVR", "KernelOneClassSVM", "DCSVC", "DCSVR", "AdditiveSVC", "AdditiveSVR",
     "IntersectionSVC", "PowerMeanSVC", "LRSVC", "ProjectedSVC",
 )  # fmt: skip
 #: What the labels of a training file are, for estimators that are no classifiers.
-LABEL_KINDS = {"KernelSVR": "numbers", "DCSVR": "numbers", "KernelOneClassSVM": "none"}
+LABEL_KINDS = {
+    "KernelSVR": "numbers", "DCSVR": "numbers", "AdditiveSVR": "numbers",
+    "KernelOneClassSVM": "none",
+}  # fmt: skip
 _FILE_HELP = (
     "FILE is CSV (.csv, .tsv), arrays (.npz) or else svmlight/LIBSVM text; text may be compressed "
     "(.gz, .bz2). FILE may be - for standard input, which is svmlight text if it has index:value "
@@ -69,7 +72,8 @@ def add_scale_option(command: Any) -> None:
 def _add_train(commands: Any, *, with_parameters: bool) -> None:
     train = commands.add_parser(
         "train", help="fit an estimator to a file", description=
-        "Fit an estimator to FILE and write a model file. The labels of a KernelSVR are numbers. A "
+        "Fit an estimator to FILE and write a model file. The labels of a regression (KernelSVR, "
+        "DCSVR, AdditiveSVR) are numbers. A "
         "KernelOneClassSVM needs no labels: all columns of CSV are features unless --label names one. "
         f"{_FILE_HELP}",
     )  # fmt: skip

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin.additive.additive_svr import AdditiveSVR
 from widemargin.additive.anchor_model import RegressionModel
 from widemargin.additive.classifier_base import LinearClassifier
 from widemargin.additive.curves import BinEncoder, BinModel, LogEncoder, TableModel
@@ -275,9 +276,10 @@ def describe(model: Any) -> Description:
         )
     check_is_fitted(model)
     names = getattr(model, "feature_names_in_", None)
+    functions = _describe_functions(model._model)
     return Description(
-        functions=_describe_functions(model._model),
-        **_describe_rule(model),
+        functions=functions,
+        **_describe_rule(model, functions),
         n_features=model.n_features_in_,
         feature_names=None if names is None else [str(name) for name in names],
         scaling=_describe_origin(model),
@@ -294,7 +296,7 @@ def _describe_search(model: KernelSearch) -> Description:
     return replace(found, name=type(model).__name__, calibration=calibration)
 
 
-def _describe_rule(model: Any) -> dict[str, Any]:
+def _describe_rule(model: Any, functions: Any) -> dict[str, Any]:
     """Return how the decision values of a model become predictions."""
     if isinstance(model, KernelOneClassSVM):
         margin = Margin(abs(model.offset_), "the offset")
@@ -306,6 +308,9 @@ def _describe_rule(model: Any) -> dict[str, Any]:
         margin = Margin(_measure_spread(model._model), "the standard deviation of predictions")
         rule = "target" if model._is_single else "targets"
         return {"rule": rule, "classes": np.zeros(0, int), "margin": margin}
+    if isinstance(model, AdditiveSVR):
+        margin = Margin(_measure_curves(functions), "the standard deviation of predictions at bins")
+        return {"rule": "target", "classes": np.zeros(0, int), "margin": margin}
     one_vs_one = getattr(model, "_one_vs_one", False) and len(model.classes_) > 2
     rule = "vote" if one_vs_one else "sign" if len(model.classes_) == 2 else "argmax"
     return {"rule": rule, "classes": model.classes_}
@@ -316,6 +321,12 @@ def _measure_spread(model: Expansion) -> float:
     if model.vectors is None or model.vectors.shape[0] == 0:
         return 0.0
     return float(model.decide(model.vectors[:SPREAD_ROWS], n_jobs=1).std(axis=0).max())
+
+
+def _measure_curves(functions: CurveSum) -> float:
+    """Return the standard deviation of a sum of curves if every bin of a feature is as frequent."""
+    curves = np.split(functions.curves[0], functions.offsets[1:-1])
+    return float(np.sqrt(sum(float(np.var(curve)) for curve in curves)))
 
 
 def _describe_origin(model: Any) -> list[Scaling]:

@@ -15,13 +15,13 @@ __all__ = ["to_shap"]
 def to_shap(model: Any, X: Any, background: Any = None) -> Any:
     """Return what each feature adds to each decision as a ``shap.Explanation``.
 
-    The decision of an additive classifier is a sum of curves, so that its Shapley values are exact and
+    The decision of an additive classifier, or the prediction of an additive regression, is a sum of curves, so that its Shapley values are exact and
     need no sampling: the height of a curve minus its mean over the background data.
 
     Parameters
     ----------
-    model : AdditiveSVC, IntersectionSVC, PowerMeanSVC or Pipeline
-        A fitted classifier, or a pipeline that ends in one and transforms each column by itself.
+    model : AdditiveSVC, AdditiveSVR, IntersectionSVC, PowerMeanSVC or Pipeline
+        A fitted estimator, or a pipeline that ends in one and transforms each column by itself.
     X : array-like of shape (n_samples, n_features)
         Rows to explain.
     background : array-like of shape (n_background, n_features), optional
@@ -32,7 +32,8 @@ def to_shap(model: Any, X: Any, background: Any = None) -> Any:
     -------
     explanation : shap.Explanation
         Values of shape (n_samples, n_features), or (n_samples, n_features, n_classes) for more than
-        two classes. Values and base value of a row add up to its ``decision_function``.
+        two classes. Values and base value of a row add up to its ``decision_function``, or to the
+        prediction of a regression.
 
     Examples
     --------
@@ -47,8 +48,8 @@ def to_shap(model: Any, X: Any, background: Any = None) -> Any:
     check_is_fitted(model)
     if not has_curves(model):
         raise TypeError(
-            "model: its decision is no sum of curves; give an AdditiveSVC, IntersectionSVC or "
-            "PowerMeanSVC, or a pipeline that ends in one"
+            "model: its decision is no sum of curves; give an AdditiveSVC, AdditiveSVR, "
+            "IntersectionSVC or PowerMeanSVC, or a pipeline that ends in one"
         )
     last = model[-1] if isinstance(model, Pipeline) else model
     if len(getattr(last, "interactions_", ())):
@@ -63,7 +64,7 @@ def to_shap(model: Any, X: Any, background: Any = None) -> Any:
         means = _share(model, background).mean(axis=0)
     base = last.intercept_ + means.sum(axis=1)
     values, bases = np.swapaxes(shares - means, 1, 2), np.tile(base, (len(shares), 1))
-    several = len(last.classes_) > 2
+    several = shares.shape[1] > 1
     names = getattr(model, "feature_names_in_", None)
     return shap.Explanation(
         values=values if several else values[:, :, 0],
@@ -79,7 +80,7 @@ def _share(model: Any, X: Any) -> Any:
     if isinstance(model, Pipeline):
         X, model = (model[:-1].transform(X) if len(model) > 1 else X), model[-1]
     shares = model.explain(X)
-    return shares[:, None] if len(model.classes_) == 2 else shares
+    return shares[:, None] if shares.ndim == 2 else shares
 
 
 def _import_shap() -> Any:

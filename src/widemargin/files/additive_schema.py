@@ -1,4 +1,4 @@
-"""Schema of the model files of the additive classifiers and of `LRSVC`."""
+"""Schema of the model files of the additive estimators and of `LRSVC`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from widemargin.additive.additive_svc import AdditiveSVC
+from widemargin.additive.additive_svr import AdditiveSVR
 from widemargin.additive.anchor_model import RegressionModel
 from widemargin.additive.curves import BinEncoder, BinModel, LogEncoder, TableModel
 from widemargin.additive.intersection_svc import IntersectionSVC
@@ -22,8 +23,10 @@ from widemargin.files.estimator_schema import (
     State,
     count_functions,
     read_common,
+    read_fitted,
     read_model_kernel,
     write_common,
+    write_fitted,
 )
 from widemargin.files.fields import (
     FLOATS,
@@ -43,7 +46,7 @@ from widemargin.files.fields import (
     write_fields,
 )
 
-#: Numbers that some additive classifiers keep beside their model.
+#: Numbers that some additive estimators keep beside their model.
 _NUMBERS = ("rank_", "left_out_", "unit_", "n_seen_", "t_", "violation_", "C_", "kernel_mean_")
 _N_ITER = (Field("n_iter", np.int64, ("n_solved",), or_number=True),)
 _REGRESSION = (
@@ -110,8 +113,8 @@ def read_regression(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) 
     return model
 
 
-def write_additive(model: AdditiveSVC | IntersectionSVC | PowerMeanSVC) -> State:
-    """Return the header values and arrays of an additive classifier."""
+def write_additive(model: AdditiveSVC | AdditiveSVR | IntersectionSVC | PowerMeanSVC) -> State:
+    """Return the header values and arrays of an additive estimator."""
     meta, arrays = _write_linear(model)
     meta["model"], curves = _write_model(model._model)
     if hasattr(model, "scaling_"):
@@ -120,7 +123,7 @@ def write_additive(model: AdditiveSVC | IntersectionSVC | PowerMeanSVC) -> State
 
 
 def read_additive(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) -> CurvesMixin:
-    """Return a fitted additive classifier, refusing arrays that do not fit together."""
+    """Return a fitted additive estimator, refusing arrays that do not fit together."""
     model: Any = _read_linear(cls, meta, arrays)
     d = model.n_features_in_
     context = Context({"n_functions": count_functions(model), "n_features": d, "n_bounds": d + 1})
@@ -147,7 +150,7 @@ def read_additive(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) ->
 
 
 def _write_linear(model: Any) -> State:
-    meta, arrays = write_common(model)
+    meta, arrays = write_fitted(model) if isinstance(model, AdditiveSVR) else write_common(model)
     meta["numbers"] = {name: getattr(model, name) for name in _NUMBERS if hasattr(model, name)}
     return meta, arrays | write_fields(_N_ITER, model)
 
@@ -162,7 +165,8 @@ def _read_linear(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) -> 
         if cls is IntersectionSVC:
             before["scaling"] = None
         meta = meta | {"params": before | meta["params"]}
-    model = read_common(cls, meta, arrays)
+    read = read_fitted if issubclass(cls, AdditiveSVR) else read_common
+    model = read(cls, meta, arrays)
     set_attributes(model, _N_ITER, read_fields(_N_ITER, arrays, Context()))
     numbers = meta.get("numbers")
     require(isinstance(numbers, dict), "entry 'numbers' is missing or wrong")

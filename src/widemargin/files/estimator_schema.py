@@ -108,8 +108,9 @@ def read_model_kernel(model: Any, meta: dict[str, Any]) -> Kernel:
 
 
 def count_functions(model: Any) -> int:
-    """Return the number of decision functions of a one-vs-rest model."""
-    return 1 if len(model.classes_) == 2 else len(model.classes_)
+    """Return the number of decision functions of a one-vs-rest model, or of a regression."""
+    n_classes = len(getattr(model, "classes_", ()))
+    return n_classes if n_classes > 2 else 1
 
 
 def _read_classes(arrays: Mapping[str, Any]) -> NDArray[Any]:

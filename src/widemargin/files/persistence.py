@@ -8,6 +8,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin.additive.additive_svc import AdditiveSVC
+from widemargin.additive.additive_svr import AdditiveSVR
 from widemargin.additive.intersection_svc import IntersectionSVC
 from widemargin.additive.lr_svc import LRSVC
 from widemargin.additive.power_mean_svc import PowerMeanSVC
@@ -56,6 +57,7 @@ _SCHEMAS = (
     Schema(DCSVR, write_divided_svr, read_divided_svr),
     Schema(ProjectedSVC, write_projected, read_projected),
     Schema(AdditiveSVC, write_additive, read_additive),
+    Schema(AdditiveSVR, write_additive, read_additive),
     Schema(IntersectionSVC, write_additive, read_additive),
     Schema(PowerMeanSVC, write_additive, read_additive),
     Schema(LRSVC, write_regression, read_regression),

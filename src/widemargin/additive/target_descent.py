@@ -1,0 +1,285 @@
+"""Dual coordinate descent for regressions that are linear in the numbers of a representation.
+
+The descent is that of Ho and Lin, "Large-scale linear support vector regression" (2012): one signed
+dual variable for each row, and a soft threshold for the tube. Rows are read and added as in
+`dual_descent`, and an intercept without penalty is found as in `centring`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from widemargin.additive import coded_rows_fast as fast
+from widemargin.additive.centring import centre_rows
+from widemargin.additive.coded_rows import (
+    FloatArray,
+    cheapest_kind,
+    coefs_by_class,
+    count_work,
+    decide,
+    float_type,
+    gram_rows,
+    weigh_bins,
+    zero_coefs,
+)
+from widemargin.additive.coded_rows_fast import Rows
+from widemargin.additive.dual_descent import (
+    FINISH_TOL,
+    PIECE_WORK,
+    Descent,
+    LinearResult,
+    WarmStart,
+)
+from widemargin.budget import StopReason
+from widemargin.deadline import is_late
+from widemargin.parallel import Workers
+
+#: Least step of the intercept, in units of the inverse sum of the costs.
+BOUND_STEP = 4.0
+#: Steps of the search for an intercept, each of which halves an interval.
+HALVINGS = 60
+
+
+@dataclass(frozen=True)
+class TargetDual:
+    """The dual of a regression.
+
+    Minimise ``0.5 b'(K + diag(ridge))b - targets'b + epsilon |b|_1`` subject to ``|b| <= upper`` and,
+    if the intercept has no penalty, ``sum(b) = 0``.
+
+    Attributes
+    ----------
+    targets : ndarray of shape (n,)
+        Numbers to predict.
+    upper : ndarray of shape (n,)
+        Largest size of the dual variables; infinite for the squared loss.
+    ridge : ndarray of shape (n,)
+        Numbers that the squared loss adds to the diagonal.
+    norms : ndarray of shape (n,)
+        Diagonal of the kernel matrix.
+    epsilon : float
+        Half the width of the tube.
+    step : float
+        As in `OneVsRestDual`.
+    """
+
+    targets: FloatArray
+    upper: FloatArray
+    ridge: FloatArray
+    norms: FloatArray
+    epsilon: float
+    step: float = 0.0
+
+    @property
+    def is_squared(self) -> bool:
+        """Whether errors beyond the tube are squared."""
+        return bool(self.ridge.any())
+
+    def costs(self) -> FloatArray:
+        """Return the cost C_i of an error of every row, which either loss has as its factor."""
+        return 0.5 / self.ridge if self.is_squared else self.upper
+
+
+def descend_targets(
+    rows: Rows,
+    problem: TargetDual,
+    settings: Descent,
+    workers: Workers,
+    *,
+    is_free: bool,
+    start: WarmStart | None = None,
+    callback: Callable[[int, float], object] | None = None,
+) -> LinearResult:
+    """Solve the dual of a regression.
+
+    Parameters
+    ----------
+    rows : Rows
+        The data.
+    problem : TargetDual
+        Targets, bounds and diagonals; the norms are changed in place if ``is_free``.
+    settings : Descent
+        When to stop: no optimality condition is violated by more than ``tol``.
+    workers : Workers
+        Threads that compute what does not depend on an order.
+    is_free : bool
+        Whether the intercept has no penalty. The last extra number of the rows must then be one.
+    start : WarmStart, optional
+        Solution to start from, with signed dual variables.
+    callback : callable, optional
+        Called with the number of the pass and the violation.
+
+    Returns
+    -------
+    result : LinearResult
+        Coefficients, signed dual variables of shape (n, 1), and the reason for stopping.
+    """
+    if not is_free:
+        return _solve(rows, problem, settings, workers, start, callback)
+    # The step for which a pass moves the intercept by some standard deviations of the targets if all
+    # dual variables are at one bound: with a small C the usual step would move it by very little.
+    least_step = BOUND_STEP / float(problem.costs().sum())
+    centred = centre_rows(rows, problem.norms, settings.seed, workers, least_step)
+    free = replace(problem, norms=centred.norms, step=centred.step)
+    if start is not None:
+        beta = np.clip(start.alpha, -problem.upper[:, None], problem.upper[:, None])
+        intercept = start.extra[:, -1:] - beta.sum() * centred.square
+        start = WarmStart(beta, intercept)
+    found = _solve(centred.rows, free, settings, workers, start, callback)
+    return search_intercept(rows, problem, centred.finish(found), workers)
+
+
+def search_intercept(
+    rows: Rows, problem: TargetDual, result: LinearResult, workers: Workers
+) -> LinearResult:
+    """Return the solution with the intercept of least loss for its other coefficients.
+
+    The derivative of the loss by the intercept never falls, so that halving an interval finds where it
+    becomes zero and where it ceases to be zero; the intercept is the middle between both.
+    """
+    extra = result.extra.astype(np.float64)
+    decisions = decide(rows, result.coef, extra.astype(result.extra.dtype), workers)[:, 0]
+    move = find_shift(
+        problem.targets - decisions, problem.costs(), problem.epsilon, problem.is_squared
+    )
+    extra[:, -1] += move
+    return replace(result, extra=extra)
+
+
+def find_shift(residuals: FloatArray, costs: FloatArray, epsilon: float, is_squared: bool) -> float:
+    """Return the constant that minimises the loss of ``residuals - constant``."""
+    low = np.full(2, residuals.min() - epsilon)
+    high = np.full(2, residuals.max() + epsilon)
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        over = residuals[:, None] - middle
+        excess = np.maximum(np.abs(over) - epsilon, 0.0)
+        size = excess if is_squared else (excess > 0.0).astype(np.float64)
+        pull = costs @ (np.sign(over) * size)
+        rises = np.array([pull[0] > 0.0, pull[1] >= 0.0])
+        low, high = np.where(rises, middle, low), np.where(rises, high, middle)
+    return float(0.25 * (low + high).sum())
+
+
+def _solve(
+    rows: Rows,
+    problem: TargetDual,
+    settings: Descent,
+    workers: Workers,
+    start: WarmStart | None,
+    callback: Callable[[int, float], object] | None,
+) -> LinearResult:
+    """Solve the problem on the kind of rows that is fastest."""
+    if cheapest_kind(rows, 1) != fast.GRAM:
+        return _TargetDescent(rows, problem, start).solve(settings, workers, callback)
+    gram = gram_rows(rows, workers)
+    found = _TargetDescent(gram, problem, start).solve(settings, workers, callback)
+    return replace(found, coef=weigh_bins(rows, found.alpha))
+
+
+class _TargetDescent:
+    """Dual variables and coefficients between two passes."""
+
+    def __init__(self, rows: Rows, problem: TargetDual, start: WarmStart | None) -> None:
+        self.rows, self.problem = rows, problem
+        n, kind = len(problem.targets), float_type(rows)
+        self.info = np.column_stack(
+            [problem.targets, problem.upper, problem.ridge, problem.norms]
+        ).ravel()
+        self.beta = np.zeros(n)
+        self.shrunk = np.zeros(n, bool)
+        self.coef = zero_coefs(rows, 1)
+        self.extra = np.zeros((1, rows.n_extra), kind)
+        self.room = fast.make_room(rows, 1, kind)
+        self.n_iter, self.violation, self.move = 0, np.inf, 0.0
+        self.work = count_work(rows)
+        self.piece = max(1, int(PIECE_WORK * n / max(self.work, 1.0)))
+        if start is not None:
+            self._begin(start)
+
+    def _begin(self, start: WarmStart) -> None:
+        """Set the coefficients that belong to the dual variables of a start."""
+        self.beta[:] = np.clip(start.alpha[:, 0], -self.problem.upper, self.problem.upper)
+        label = np.zeros(len(self.beta), np.int64)
+        fast.add_rows(
+            self.rows, label, label[:1], self.beta[:, None], self.room, self.coef, self.extra
+        )
+        if self.problem.step:
+            self.extra[:, -1] = start.extra[:, -1]
+
+    def solve(
+        self, settings: Descent, workers: Workers, callback: Callable[[int, float], object] | None
+    ) -> LinearResult:
+        """Make passes until the solution has converged, or until the stopping rule ends them."""
+        rng = np.random.default_rng(settings.seed)
+        reason = self._descend(settings, settings.tol, settings.max_iter, rng, workers, callback)
+        if reason == StopReason.CONVERGED:
+            reached = self.violation
+            n_passes = settings.count_finishing(self.n_iter, self.work)
+            self._descend(settings, FINISH_TOL, n_passes, rng, workers, None)
+            self.violation = min(reached, self.violation)
+        return LinearResult(
+            coefs_by_class(self.rows, self.coef, 1), self.extra, self.beta[:, None],
+            np.array([self.n_iter]), np.array([self.violation]), reason,
+        )  # fmt: skip
+
+    def _descend(
+        self,
+        settings: Descent,
+        tol: float,
+        max_iter: int,
+        rng: np.random.Generator,
+        workers: Workers,
+        callback: Callable[[int, float], object] | None,
+    ) -> StopReason:
+        threshold = np.inf
+        self.shrunk[:] = False
+        for _ in range(max_iter):
+            if workers.failed:
+                # Another thread was interrupted, so this solution will not be used.
+                return StopReason.MAX_TIME
+            is_full = not self.shrunk.any()
+            order = rng.permutation(np.flatnonzero(~self.shrunk))
+            self.extra[:, -1:] += self.move
+            is_whole = self._sweep(order, threshold, settings.deadline)
+            self._find_move()
+            self.n_iter += 1
+            if not is_whole:
+                return StopReason.MAX_TIME
+            if callback is not None:
+                callback(self.n_iter, self.violation)
+            if self.violation <= tol:
+                if is_full:
+                    return StopReason.CONVERGED
+                # Shrunk rows were judged by an older solution: make one more pass with all rows.
+                self.shrunk[:] = False
+                threshold = np.inf
+            else:
+                threshold = self.violation
+            if is_late(settings.deadline):
+                return StopReason.MAX_TIME
+        return StopReason.MAX_ITER
+
+    def _sweep(self, order: NDArray[np.intp], threshold: float, deadline: float | None) -> bool:
+        """Make a pass; return False if the deadline ends it early."""
+        self.violation = 0.0
+        for first in range(0, len(order), self.piece):
+            worst = fast.sweep_targets(
+                self.rows, order[first : first + self.piece], self.info, self.problem.epsilon,
+                threshold, self.beta, self.shrunk, self.room, self.coef, self.extra,
+            )  # fmt: skip
+            self.violation = max(self.violation, worst)
+            if first + self.piece < len(order) and is_late(deadline):
+                return False
+        return True
+
+    def _find_move(self) -> None:
+        """Find by how much the intercept moves before the next pass; this counts as a violation.
+
+        See `dual_descent`: the intercept is a multiplier of the condition ``sum(b) = 0``.
+        """
+        if self.problem.step:
+            self.move = self.problem.step * float(self.beta.sum())
+            self.violation = max(self.violation, abs(self.move))
