@@ -27,6 +27,9 @@ ROUND_SHARE = 0.1
 #: Matrix entries that a round may visit, and its moves; between rounds Ctrl-C and the time are
 #: heeded.
 ROUND_ENTRIES, ROUND_MOVES = 50_000_000, 50_000
+#: Moves when time is up from the beginning: a poor model is better than none, but hundreds of clusters
+#: that come too late must not take long.
+LATE_MOVES = 128
 
 
 def fits_whole(n: int, budget: Budget) -> bool:
@@ -56,8 +59,7 @@ def solve_whole(
     while True:
         most = int(min(most, budget.iterations_left(n_moves)))
         if is_late(budget.deadline):
-            # A few moves even when time is up from the beginning: a poor model is better than none.
-            most = min(most, n)
+            most = min(most, LATE_MOVES)
         n_made = _optimise(problem, matrix, members, (target, most), gradient, coef)
         n_moves += n_made
         newton.record_moves(n_made, len(members))
