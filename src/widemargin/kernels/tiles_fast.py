@@ -33,7 +33,7 @@ WIDE_FEATURES = 2048
 # out which do took a tenth of the time.
 FEW_FEATURES = 1024
 # Most columns of coefficients whose products with kernel values are summed in float64.
-FEW_COLUMNS = 4
+FEW_COLUMNS = 8
 # Values that an unrolled vector loop takes at once.
 VECTOR = 32
 
