@@ -316,3 +316,22 @@ def test_additive_kernel_of_rows_far_from_the_origin(n):
     model = KernelSVR(C=12.0, epsilon=0.0, kernel="power_mean", gamma=0.003, tol=1e-4).fit(far, y)
     assert model.stop_reason_ == "converged"
     assert model.duality_gap_ < model.tol * model.C * n
+
+
+@pytest.mark.parametrize("as_sparse", [False, True])
+@pytest.mark.parametrize("offset", [1e3, 6e5])
+def test_a_linear_kernel_of_rows_far_from_zero(as_sparse, offset):
+    """With an intercept, the problem is that of the rows less their mean."""
+    rng = np.random.default_rng(0)
+    X = 2.0**-10 * np.round(2.0**10 * rng.normal(size=(300, 2)) * 3.0)
+    y = (X[:, 0] + 2.0 * rng.normal(size=300) > 0).astype(int)
+    far = sparse.csr_matrix(X + offset) if as_sparse else X + offset
+    params = {"kernel": "linear", "C": 1000.0, "tol": 1e-5}
+    near = SVC(**params).fit(X, y)
+    found = KernelSVC(**params).fit(far, y)
+    assert found.stop_reason_ == "converged"
+    objective = 0.5 * np.square(near.coef_).sum() - np.abs(near.dual_coef_).sum()
+    # Within what `tol` allows either of them.
+    assert_allclose(found.objective_, objective, atol=1e-5 * np.abs(near.dual_coef_).sum())
+    assert_allclose(found.duality_gap_, 0.0, atol=1e-5 * 300 * 1000.0)
+    assert_allclose(found.coef_, near.coef_, atol=1e-3)

@@ -8,8 +8,15 @@ from sklearn.svm import SVC
 from tests.reference import kernels as formulas
 from tests.reference import svm_dual
 from widemargin.budget import Budget
+from widemargin.deadline import start_deadline
 from widemargin.exact.dual_problem import classification_dual
-from widemargin.exact.full_matrix import SINGLE_ROWS, WHOLE_ROWS, fits_whole, solve_whole
+from widemargin.exact.full_matrix import (
+    LATE_MOVES,
+    SINGLE_ROWS,
+    WHOLE_ROWS,
+    fits_whole,
+    solve_whole,
+)
 from widemargin.exact.kernel_matrix import CachedGram, Gram
 from widemargin.exact.sampled_descent import solve_box_qp
 from widemargin.kernels import RBF, Kernel, Linear, Poly, Sigmoid
@@ -171,3 +178,13 @@ def test_where_the_members_are_copied_does_not_matter(monkeypatch, copy_cost):
     assert found.stop_reason == "converged"
     K = formulas.rbf(X, gamma=0.5)
     assert svm_dual.violation(K, y, 100.0 * upper, found.coef, True) < 5e-3
+
+
+def test_a_problem_that_comes_too_late_takes_few_moves():
+    X, y, upper = draw(1000)
+    late = {"deadline": start_deadline(1e-9)}
+    found = solve(solve_whole, X, y, upper, intercept=True, budget=late)
+    assert found.stop_reason == "max_time"
+    assert found.n_iter == LATE_MOVES
+    is_right = (found.gradient + y + found.intercept >= 0) == (y > 0)
+    assert upper[is_right].sum() >= max(upper[y > 0].sum(), upper[y < 0].sum())

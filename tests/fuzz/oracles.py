@@ -83,15 +83,20 @@ def exact_kernel(model, X):
 def rounding_of(model, X):
     """Share of a kernel value that its rounding to float32 may change, with room to spare.
 
-    Of the rbf kernel, the exponent is rounded: a difference of squared distances to the centre.
+    Of exponential kernels, the exponent is rounded: ``gamma (|x| + |z| - 2 s(x, z))``, where ``|x|``
+    is a squared distance to the centre (rbf) or a sum of features (exp_chi2). Each of the three terms
+    is rounded to a share of itself, and an error of the exponent is a relative error of the value.
     """
-    if model.kernel_.name != "rbf":
+    if model.kernel_.name not in ("rbf", "exp_chi2"):
         return FLOAT32
     rows = reference.to_dense(X)
-    # The median, so that a few wild values excuse nothing.
-    distances = ((rows - np.median(rows, axis=0)) ** 2).sum(axis=1)
-    # With gamma = 0 all values are one, also where distances are infinite.
-    exponent = model.kernel_.gamma * float(np.median(distances)) if model.kernel_.gamma else 0.0
+    if model.kernel_.name == "rbf":
+        sizes = ((rows - np.median(rows, axis=0)) ** 2).sum(axis=1)
+    else:
+        sizes = rows.sum(axis=1)
+    # The median, so that a few wild values excuse nothing. With gamma = 0 all values are one, also
+    # where sizes are infinite.
+    exponent = model.kernel_.gamma * float(np.median(sizes)) if model.kernel_.gamma else 0.0
     return FLOAT32 * (1.0 + exponent)
 
 

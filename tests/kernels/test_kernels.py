@@ -489,3 +489,19 @@ def test_numbers_beyond_float32_need_float64(as_matrix):
         points = RBF(1.0).prepare(as_matrix(X))
     assert points.values.dtype == points.norms.dtype == np.float64
     assert np.isfinite(points.norms).all()
+
+
+@pytest.mark.parametrize("kernel", [Poly(20.0, 2, 1.0), RBF(0.5), Chi2()])
+def test_products_with_few_columns_are_as_precise_as_with_one(kernel):
+    """Sums of many functions are of float32; those of two to eight are not."""
+    rng = np.random.default_rng(0)
+    X = np.abs(rng.normal(size=(600, 4)))
+    points, rows = kernel.prepare(X), np.arange(600)
+    coef = rng.normal(size=(600, 8))
+    together, alone = np.zeros((600, 8)), np.zeros((600, 8))
+    kernel.accumulate(points, rows, points, rows, coef, together, ALONE)
+    for m in range(8):
+        one = np.zeros((600, 1))
+        kernel.accumulate(points, rows, points, rows, coef[:, [m]], one, ALONE)
+        alone[:, m] = one[:, 0]
+    assert_array_equal(together, alone)

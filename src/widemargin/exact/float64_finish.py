@@ -11,6 +11,7 @@ from math import isqrt
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from widemargin.budget import Budget, StopReason
 from widemargin.deadline import is_late, seconds_left
@@ -55,11 +56,17 @@ class ExactMatrix:
     """Kernel matrix of a problem in float64, computed wherever it is asked for.
 
     ``X`` are the data, ``index`` says which rows are those of the problem. ``common`` is subtracted
-    from every value, see `DualProblem.common_part`.
+    from every value, see `DualProblem.common_part`. With a linear kernel ``center`` is subtracted from
+    the rows instead: blocks are then those of centred rows, which serve changes of variables that sum
+    to zero, and products with variables that sum to zero are those of the rows as they are.
     """
 
-    def __init__(self, kernel: Kernel, X: Any, index: Index, common: float = 0.0) -> None:
-        self.kernel, self.X, self.index, self.common = kernel, X, index, common
+    def __init__(
+        self, kernel: Kernel, X: Any, index: Index, common: float = 0.0,
+        center: FloatArray | None = None,
+    ) -> None:  # fmt: skip
+        self.kernel, self.X, self.index = kernel, X, index
+        self.common, self.center = common, center
 
     def __len__(self) -> int:
         return len(self.index)
@@ -71,15 +78,19 @@ class ExactMatrix:
 
     def cut(self, rows: Index) -> "ExactMatrix":
         """Return the matrix of some of the rows."""
-        return ExactMatrix(self.kernel, self.X, self.index[rows], self.common)
+        return ExactMatrix(self.kernel, self.X, self.index[rows], self.common, self.center)
 
     def without_common_part(self, problem: DualProblem) -> "ExactMatrix":
         """Return a matrix that serves a problem as well and whose products round less, or this one."""
-        if problem.total != 0.0 or self.has_cheap_products:
+        if problem.total != 0.0:
             return self
         values = np.zeros(len(self))
         self.add_products(np.zeros(1, np.intp), np.ones(1), values)
-        return ExactMatrix(self.kernel, self.X, self.index, problem.common_part(values))
+        common = problem.common_part(values)
+        if not self.has_cheap_products or not common:
+            return ExactMatrix(self.kernel, self.X, self.index, common)
+        center = np.ravel(self.X[self.index].mean(axis=0, dtype=np.float64))
+        return ExactMatrix(self.kernel, self.X, self.index, center=center)
 
     def block(self, rows: Index, cols: Index) -> FloatArray:
         """``K[rows, cols]``, less the common part."""
@@ -90,7 +101,14 @@ class ExactMatrix:
         """Kernel values between rows of the data."""
         if isinstance(self.kernel, Precomputed):
             return np.asarray(self.X[np.ix_(rows, cols)], np.float64)
-        return self.kernel.exact(self.X[rows], self.X[cols])
+        return self.kernel.exact(self._centered(rows), self._centered(cols))
+
+    def _centered(self, rows: Index) -> Any:
+        """Return rows of the data less the centre, if there is one."""
+        X = self.X[rows]
+        if self.center is None:
+            return X
+        return np.asarray(X.toarray() if sparse.issparse(X) else X, np.float64) - self.center
 
     def add_products(
         self, cols: Index, coef: FloatArray, out: FloatArray, rows: Index | None = None
@@ -100,13 +118,15 @@ class ExactMatrix:
             return
         rows = self.index if rows is None else self.index[rows]
         cols = self.index[cols]
+        by_values = self.common != 0.0 or isinstance(self.kernel, Precomputed)
+        vectors = None if by_values else self._centered(cols)
         step = max(1, min(BLOCK_ROWS, BLOCK_VALUES // len(cols))) if self.common else BLOCK_ROWS
         for start in range(0, len(rows), step):
             some = slice(start, start + step)
-            if self.common or isinstance(self.kernel, Precomputed):
+            if by_values:
                 out[some] += (self._values(rows[some], cols) - self.common) @ coef
             else:
-                out[some] += self.kernel.exact_product(self.X[rows[some]], self.X[cols], coef)
+                out[some] += self.kernel.exact_product(self.X[rows[some]], vectors, coef)
 
 
 def finish_exactly(

@@ -30,6 +30,9 @@ ROUND_SHARE = 0.1
 ROUND_ENTRIES, ROUND_MOVES = 50_000_000, 50_000
 #: Copying an entry of the matrix takes as long as so many entries that updates visit.
 COPY_COST = 4
+#: Moves when time is up from the beginning: a poor model is better than none, but hundreds of clusters
+#: that come too late must not take long.
+LATE_MOVES = 128
 
 
 def fits_whole(gram: Gram, budget: Budget) -> bool:
@@ -61,8 +64,7 @@ def solve_whole(
     while True:
         most = int(min(most, budget.iterations_left(n_moves)))
         if is_late(budget.deadline):
-            # A few moves even when time is up from the beginning: a poor model is better than none.
-            most = min(most, n)
+            most = min(most, LATE_MOVES)
         n_made = _optimise(problem, matrix, members, (target, most), gradient, coef)
         n_moves += n_made
         newton.record_moves(n_made, len(members))

@@ -32,6 +32,8 @@ WIDE_FEATURES = 2048
 # With so few features the dense counterpart has a row for each, whether it occurs or not: finding
 # out which do took a tenth of the time.
 FEW_FEATURES = 1024
+# Most columns of coefficients whose products with kernel values are summed in float64.
+FEW_COLUMNS = 8
 # Values that an unrolled vector loop takes at once.
 VECTOR = 32
 
@@ -170,11 +172,15 @@ def dot_float64(row, coef):
 
 @part
 def add_products(tile, coef, out):
-    """``out += tile @ coef``, summed in float64 for one column and by BLAS for several."""
-    if coef.shape[1] == 1:
-        column = coef[:, 0].copy()
-        for r in range(tile.shape[0]):
-            out[r, 0] += dot_float64(tile[r], column)
+    """``out += tile @ coef``, summed in float64 for few columns and in float32 by BLAS for many.
+
+    Sums of m terms in float32 are off by up to m times their rounding, and by its root typically.
+    """
+    if coef.shape[1] <= FEW_COLUMNS:
+        for m in range(coef.shape[1]):
+            column = coef[:, m].copy()
+            for r in range(tile.shape[0]):
+                out[r, m] += dot_float64(tile[r], column)
     else:
         product = np.empty((tile.shape[0], coef.shape[1]), np.float32)
         np.dot(tile, coef.astype(np.float32), product)
