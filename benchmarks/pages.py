@@ -24,8 +24,10 @@ README_PICTURE, EARLY_PICTURE = "error-time-covtype-50000.png", "early.png"
 SUITE_PAGES = {
     "exact": "benchmarks.md",
     "regression": "regression-measurements.md",
-    "oneclass": "one-class-measurements.md",
+    "novelty": "novelty-measurements.md",
 }
+#: Suite -> the guide that shows its short table.
+SUITE_GUIDES = {"regression": "regression.md", "novelty": "novelty.md"}
 #: Family -> its module, its page, and the page whose marked tables it fills.
 FAMILY_PAGES = {
     "divide": (divide, "divide-measurements.md", "divide-and-conquer.md"),
@@ -77,6 +79,9 @@ def render_suites(folders: Folders) -> None:
         (folders.docs / page).write_text(render_page(measurements))
         if suite == "exact":
             replace_marked(folders.readme, suite, render_short_table(summarise(measurements)))
+        elif suite in SUITE_GUIDES:
+            table = render_short_table(summarise(measurements))
+            replace_marked(folders.docs / SUITE_GUIDES[suite], suite, table)
 
 
 def render_families(folders: Folders) -> None:

@@ -20,10 +20,13 @@ from benchmarks.summary import (
 )
 from benchmarks.tables import render_full_table
 
+THREADS = f"""\
+{settings.THREADS} threads, of which LIBSVM uses one by design, and times are wall seconds"""
+ONE_THREAD = """\
+one thread, and times are processor seconds, because other work ran on the same machine"""
 METHOD = f"""\
 Every measurement runs in a process of its own, on the same float32 data, with
-{settings.THREADS} threads, `tol={settings.TOL:g}` and, for the peers,
-`cache_size={settings.CACHE_MEGABYTES}`; LIBSVM uses one thread by design. A small fit and
+`tol={settings.TOL:g}` and, for the peers, `cache_size={settings.CACHE_MEGABYTES}`. A small fit and
 prediction come first, so that imports and compilation are not timed. Right before each timing up
 to {settings.MAX_TOUCH_BYTES / 1e9:.0f} GB of memory are touched and freed, because on virtual
 machines the first touch of fresh memory costs seconds a gigabyte and would be timed by accident.
@@ -44,6 +47,7 @@ def render_page(measurements: list[Measurement]) -> str:
     parts = (
         f"# {SUITES[suite].title}",
         f"<!-- Rendered by `python -m benchmarks render`; do not edit. -->\n\n{METHOD}",
+        describe_threads(suite),
         *describe_parameters(suite),
         "## Results",
         render_full_table(summary),
@@ -52,6 +56,11 @@ def render_page(measurements: list[Measurement]) -> str:
         render_targets(summary),
     )
     return "\n\n".join(parts) + "\n"
+
+
+def describe_threads(suite: str) -> str:
+    """Say how many threads the solvers have, and which time is shown."""
+    return f"All solvers have {ONE_THREAD if SUITES[suite].threads == 1 else THREADS}."
 
 
 def describe_parameters(suite: str) -> list[str]:

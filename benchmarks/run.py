@@ -71,12 +71,14 @@ def measure_apart(plan: Plan, dataset: str, solver: str, label: str) -> Measurem
     }  # fmt: skip
     if SUITES[plan.suite].choose is not None:
         arguments["params"] = choose_parameters(plan, dataset)
-    done = run_job(Job("benchmarks.suites:measure", arguments), label=label)
+    job = Job("benchmarks.suites:measure", arguments, threads=SUITES[plan.suite].threads)
+    done = run_job(job, label=label)
     return done.records[0] | {"machine": done.machine}
 
 
 def choose_parameters(plan: Plan, dataset: str) -> dict[str, float]:
-    """Read the parameters of a data set, or choose them once and for all solvers."""
+    """Read the parameters of a data set, or choose them once, for all solvers and samples of it."""
+    dataset = SUITES[plan.suite].source_of(dataset)
     key = {"suite": plan.suite, "dataset": dataset}
     for known in read_measurements(plan.parameters):
         if key.items() <= known.items():
@@ -98,6 +100,7 @@ def list_tasks(plan: Plan) -> Iterator[tuple[str, tuple[str, str, int]]]:
         for dataset in plan.datasets
         for repeat in range(1, plan.repeats + 1)
         for solver in plan.solvers
+        if solver in SUITES[plan.suite].solvers_of(dataset)
     ]
     return ((f"[{i}/{len(tasks)}]", task) for i, task in enumerate(tasks, start=1))
 
@@ -121,9 +124,11 @@ def is_settled(earlier: list[Measurement], solver: str, repeat: int) -> bool:
 
 def summarise_measurement(suite: str, measurement: Measurement) -> str:
     """One line for the person who waits."""
-    field, heading, form = SUITES[suite].quality
+    kind = SUITES[suite]
+    field, heading, form = kind.quality
     return (
-        f"fit {measurement['fit_seconds']:.2f} s, predict {measurement['predict_seconds']:.2f} s, "
+        f"fit {measurement[kind.clock('fit')]:.2f} s, "
+        f"predict {measurement[kind.clock('predict')]:.2f} s, "
         f"{heading} {form.format(measurement[field])}, {measurement['n_support']:,} support vectors, "
         f"objective {measurement['objective']:.6g}"
     )

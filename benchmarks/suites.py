@@ -41,6 +41,13 @@ class Suite:
         ``measure_model(data, expansion)`` returns what is computed in float64 from the coefficients.
     choose : str or None
         Function of the worker that chooses parameters, where the data have none.
+    source_of : callable
+        ``source_of(name)`` names the data set whose parameters a sample of it has.
+    ours_only : tuple of str
+        Data sets on which peers take too long; samples of them are measured for all solvers.
+    threads : int
+        Threads of every solver. The times of one thread are processor seconds, which other work on the
+        machine does not change much; the others are wall seconds.
     """
 
     title: str
@@ -52,6 +59,17 @@ class Suite:
     judge: Callable[[BenchmarkData, Any], float]
     measure_model: Callable[[BenchmarkData, PairExpansion], Measures]
     choose: str | None = None
+    source_of: Callable[[str], str] = str
+    ours_only: tuple[str, ...] = ()
+    threads: int = THREADS
+
+    def clock(self, measure: str) -> str:
+        """Name the field that holds the time of "fit" or "predict"."""
+        return f"{measure}_cpu_seconds" if self.threads == 1 else f"{measure}_seconds"
+
+    def solvers_of(self, dataset: str) -> tuple[str, ...]:
+        """Return the solvers that are measured on a data set."""
+        return ("widemargin",) if dataset in self.ours_only else self.solvers
 
 
 def measure_accuracy(data: BenchmarkData, predicted: Any) -> float:
@@ -81,7 +99,7 @@ SUITES = {
     ),
     "regression": Suite(
         title="Benchmarks of KernelSVR",
-        datasets=tuple(regression.SETS),
+        datasets=(*regression.SAMPLES, *regression.SETS),
         load=regression.load,
         solvers=("sklearn", "intelex", "widemargin"),
         targets=(("fit", "sklearn", 10.0), ("fit", "intelex", 3.0)),
@@ -89,8 +107,11 @@ SUITES = {
         judge=measure_error,
         measure_model=objective.measure_regressor,
         choose="benchmarks.datasets.regression:choose_parameters",
+        source_of=regression.find_source,
+        ours_only=tuple(regression.SETS),
+        threads=1,
     ),
-    "oneclass": Suite(
+    "novelty": Suite(
         title="Benchmarks of KernelOneClassSVM",
         datasets=tuple(one_class.SETS),
         load=one_class.load,
@@ -100,6 +121,8 @@ SUITES = {
         quality=("outlier_share", "test outliers", "{:.2%}"),
         judge=measure_outliers,
         measure_model=objective.measure_one_class,
+        ours_only=one_class.LARGE,
+        threads=1,
     ),
 }
 
@@ -121,7 +144,7 @@ def measure_data(suite: str, data: BenchmarkData, solver_name: str) -> Measures:
     """Measure one solver on loaded data."""
     kind, solver = SUITES[suite], load_solver(solver_name)
     warm_up(suite, data, solver)
-    model = solver.make_model(suite, data.params)
+    model = solver.make_model(suite, data.params, kind.threads)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         fit = time_after_touching(lambda: model.fit(data.X_train, data.y_train))
@@ -135,10 +158,11 @@ def measure_data(suite: str, data: BenchmarkData, solver_name: str) -> Measures:
         "n_features": n_features,
         "params": data.params,
         "tol": TOL,
-        "threads": THREADS,
+        "threads": kind.threads,
         "fit_seconds": fit.seconds,
         "fit_cpu_seconds": fit.cpu_seconds,
         "predict_seconds": predict.seconds,
+        "predict_cpu_seconds": predict.cpu_seconds,
         kind.quality[0]: kind.judge(data, predict.value),
         **kind.measure_model(data, solver.extract_expansion(model, data.y_train)),
         "peak_rss_bytes": peak_rss_bytes,
@@ -157,5 +181,5 @@ def warm_up(suite: str, data: BenchmarkData, solver: Any) -> None:
         rows = np.arange(min(n_rows, len(data.y_train)))
         if suite == "exact":
             rows = select_rows(data.y_train, n_rows)
-        model = solver.make_model(suite, data.params)
+        model = solver.make_model(suite, data.params, SUITES[suite].threads)
         model.fit(data.X_train[rows], data.y_train[rows]).predict(data.X_test[:n_rows])

@@ -39,16 +39,17 @@ def summarise(measurements: list[Measurement]) -> Summary:
 
 def select_best(repeats: list[Measurement]) -> Measurement:
     """Select the repeat with the fastest fit; add the fastest prediction and the number."""
-    best = min(repeats, key=lambda m: m["fit_seconds"])
-    predict_seconds = min(m["predict_seconds"] for m in repeats)
-    return best | {"predict_seconds": predict_seconds, "n_repeats": len(repeats)}
+    suite = SUITES[repeats[0]["suite"]]
+    fit, predict = suite.clock("fit"), suite.clock("predict")
+    best = min(repeats, key=lambda m: m[fit])
+    return best | {predict: min(m[predict] for m in repeats), "n_repeats": len(repeats)}
 
 
 def find_ratio(results: dict[str, Measurement], measure: str, peer: str) -> float | None:
     """Time of a peer over ours."""
     if peer not in results or "widemargin" not in results:
         return None
-    key = f"{measure}_seconds"
+    key = find_suite(results).clock(measure)
     return results[peer][key] / results["widemargin"][key]
 
 

@@ -30,7 +30,8 @@ def render_full_table(summary: Summary) -> str:
 def render_row(dataset: str, solver: str, results: dict[str, Measurement]) -> list[str]:
     """Render the row of one solver on one data set."""
     m = results[solver]
-    field, _, form = find_suite(results).quality
+    suite = find_suite(results)
+    field, _, form = suite.quality
     peer = solver != "widemargin"
     difference = compare_objective(results, solver) if solver != "sklearn" else None
     return [
@@ -38,8 +39,8 @@ def render_row(dataset: str, solver: str, results: dict[str, Measurement]) -> li
         f"{m['n_train']:,}",
         str(m["n_features"]),
         settings.SOLVERS[solver],
-        f"{m['fit_seconds']:.2f}{mark_stale(solver, m)}",
-        f"{m['predict_seconds']:.2f}",
+        f"{m[suite.clock('fit')]:.2f}{mark_stale(solver, m)}",
+        f"{m[suite.clock('predict')]:.2f}",
         form.format(m[field]),
         f"{m['n_support']:,}",
         f"{m['objective']:.8g}",
@@ -53,8 +54,9 @@ def render_row(dataset: str, solver: str, results: dict[str, Measurement]) -> li
 
 
 def render_short_table(summary: Summary) -> str:
-    """Render the table of the README: fit seconds and ratios."""
-    solvers = find_suite(next(iter(summary.values()))).solvers
+    """Render the table of the README and of guides: fit seconds and ratios."""
+    suite = find_suite(next(iter(summary.values())))
+    solvers = suite.solvers
     peers = [solver for solver in solvers if solver != "widemargin"]
     header = (
         "dataset", "rows x features", *(f"{settings.SOLVERS[s]} fit s" for s in solvers),
@@ -63,7 +65,7 @@ def render_short_table(summary: Summary) -> str:
     rows = []
     for dataset, results in summary.items():
         m = next(iter(results.values()))
-        fits = [show_fit(s, results.get(s)) for s in solvers]
+        fits = [show_fit(s, results.get(s), suite.clock("fit")) for s in solvers]
         ratios = [find_ratio(results, "fit", peer) for peer in peers]
         rows.append(
             [dataset, f"{m['n_train']:,} x {m['n_features']}"]
@@ -73,9 +75,9 @@ def render_short_table(summary: Summary) -> str:
     return render_table(header, rows, n_text=1)
 
 
-def show_fit(solver: str, m: Measurement | None) -> str:
+def show_fit(solver: str, m: Measurement | None, clock: str) -> str:
     """Seconds of a fit, marked if older code was measured; a dash where there are none."""
-    return "-" if m is None else f"{m['fit_seconds']:.1f}{mark_stale(solver, m)}"
+    return "-" if m is None else f"{m[clock]:.1f}{mark_stale(solver, m)}"
 
 
 def mark_stale(solver: str, m: Measurement) -> str:

@@ -19,9 +19,9 @@ WARM_UP_ROWS = (300,)
 MODELS = {"exact": SVC, "regression": SVR}
 
 
-def make_model(suite: str, params: dict[str, float]) -> Any:
+def make_model(suite: str, params: dict[str, float], threads: int = THREADS) -> Any:
     return MODELS[suite](
-        kernel="rbf", tol=TOL, cache_size=CACHE_MEGABYTES, n_jobs=THREADS, **params
+        kernel="rbf", tol=TOL, cache_size=CACHE_MEGABYTES, n_jobs=threads, **params
     )
 
 

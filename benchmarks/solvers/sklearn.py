@@ -11,10 +11,11 @@ from benchmarks.records import PairExpansion
 from benchmarks.settings import CACHE_MEGABYTES, TOL
 
 WARM_UP_ROWS = (300,)
-MODELS = {"exact": SVC, "regression": SVR, "oneclass": OneClassSVM}
+MODELS = {"exact": SVC, "regression": SVR, "novelty": OneClassSVM}
 
 
-def make_model(suite: str, params: dict[str, float]) -> Any:
+def make_model(suite: str, params: dict[str, float], threads: int = 1) -> Any:
+    """Make a model; LIBSVM has one thread, whatever ``threads`` is."""
     return MODELS[suite](kernel="rbf", tol=TOL, cache_size=CACHE_MEGABYTES, **params)
 
 

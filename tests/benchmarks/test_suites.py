@@ -15,10 +15,11 @@ from benchmarks.datasets import regression
 from benchmarks.harness import Outcome
 from benchmarks.objective import measure_one_class, measure_regressor
 from benchmarks.records import BenchmarkData
-from benchmarks.run import Plan, choose_parameters
+from benchmarks.run import Plan, choose_parameters, list_tasks
 from benchmarks.solvers import load_solver
-from benchmarks.storage import read_measurements
+from benchmarks.storage import append_measurement, read_measurements
 from benchmarks.suites import SUITES
+from benchmarks.summary import find_ratio
 
 from benchmarks import run, suites
 
@@ -29,14 +30,14 @@ CASES = [
     ("regression", "sklearn"),
     ("regression", "widemargin"),
     pytest.param("regression", "intelex", marks=INTELEX),
-    ("oneclass", "sklearn"),
-    ("oneclass", "widemargin"),
+    ("novelty", "sklearn"),
+    ("novelty", "widemargin"),
 ]
 PARAMS = {
     "regression": {"C": 2.0, "gamma": 0.3, "epsilon": 0.1},
-    "oneclass": {"nu": 0.2, "gamma": 0.3},
+    "novelty": {"nu": 0.2, "gamma": 0.3},
 }
-MEASURES = {"regression": measure_regressor, "oneclass": measure_one_class}
+MEASURES = {"regression": measure_regressor, "novelty": measure_one_class}
 
 
 def make_data(suite):
@@ -118,6 +119,49 @@ def test_parameters_are_chosen_once(tmp_path, monkeypatch):
     assert [job.arguments for job in asked] == [{"dataset": "bike"}]
     (kept,) = read_measurements(plan.parameters)
     assert (kept["suite"], kept["dataset"], kept["cv_rmse"]) == ("regression", "bike", 0.5)
+
+
+def test_a_sample_has_the_parameters_of_its_set(tmp_path, monkeypatch):
+    plan = Plan(
+        "regression", ("bike-6k",), ("sklearn",), 1, tmp_path / "r.jsonl",
+        parameters=tmp_path / "parameters.jsonl",
+    )  # fmt: skip
+    kept = {"suite": "regression", "dataset": "bike", "params": {"C": 2.0}}
+    append_measurement(plan.parameters, kept)
+    assert choose_parameters(plan, "bike-6k") == {"C": 2.0}
+
+
+def test_a_sample_has_the_first_training_rows_of_its_set(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 3)), rng.normal(size=200)
+    monkeypatch.setitem(regression.SETS, "made", lambda: (X, y))
+    monkeypatch.setitem(regression.SAMPLES, "made-50", ("made", 50))
+    whole, sample = regression.load("made"), regression.load("made-50")
+    assert sample.X_train.shape == (50, 3)
+    assert whole.X_train.shape == (160, 3)
+    # Both are the same rows on other scales.
+    correlation = np.corrcoef(whole.y_train[:50], sample.y_train)[0, 1]
+    assert correlation == pytest.approx(1.0)
+    assert sample.y_train.std() == pytest.approx(1.0)
+
+
+def test_peers_are_not_asked_where_they_take_too_long(tmp_path):
+    plan = Plan("novelty", ("covtype-200k", "covtype-50k"), SUITES["novelty"].solvers, 1, tmp_path)
+    tasks = [(dataset, solver) for _, (dataset, solver, _) in list_tasks(plan)]
+    assert tasks == [
+        ("covtype-200k", "widemargin"), ("covtype-50k", "sklearn"), ("covtype-50k", "widemargin"),
+    ]  # fmt: skip
+
+
+def test_times_of_one_thread_are_processor_seconds():
+    results = {
+        solver: {"suite": "novelty", "fit_seconds": 1.0, "fit_cpu_seconds": seconds}
+        for solver, seconds in (("sklearn", 8.0), ("widemargin", 2.0))
+    }
+    assert find_ratio(results, "fit", "sklearn") == 4.0
+    for each in results.values():
+        each["suite"] = "exact"
+    assert find_ratio(results, "fit", "sklearn") == 1.0
 
 
 def test_the_choice_is_the_setting_of_least_error(monkeypatch):
