@@ -1,4 +1,4 @@
-"""Small problems: pair updates on the full kernel matrix."""
+"""Problems whose full kernel matrix is in memory: pair updates on all rows, then on few."""
 
 import time
 from collections.abc import Callable
@@ -16,9 +16,11 @@ from widemargin.exact.kernel_matrix import Gram, LazyMatrix
 from widemargin.exact.pair_moves_fast import add_matvec, optimise_pairs
 from widemargin.exact.solution import Pace, Solution, is_crawling, judge, salvage
 from widemargin.kernels import Index
+from widemargin.kernels.tiles_fast import copy_stored_rows
 
 #: Most points of such a problem, and most where kernel rows are computed one by one, as those of few
-#: features are; larger ones gain from working sets.
+#: features are, unless its matrix is there already; computing all of a larger one takes longer than a
+#: solution with working sets.
 WHOLE_ROWS, SINGLE_ROWS = 2000, 3000
 #: Pair updates per point before variables at their bounds are shrunk away and Newton steps are tried:
 #: most problems are solved by then.
@@ -28,6 +30,8 @@ ROUND_SHARE = 0.1
 #: Matrix entries that a round may visit, and its moves; between rounds Ctrl-C and the time are
 #: heeded.
 ROUND_ENTRIES, ROUND_MOVES = 50_000_000, 50_000
+#: Matrix entries that the first round may visit, on all variables.
+FIRST_ENTRIES = 300_000_000
 #: Copying an entry of the matrix takes as long as so many entries that updates visit.
 COPY_COST = 4
 #: Moves when time is up from the beginning: a poor model is better than none, but hundreds of clusters
@@ -58,7 +62,8 @@ def solve_whole(
     n, matrix, coef = len(gram), gram.whole(), problem.first_point()
     matrix.fill(np.flatnonzero(coef))
     gradient = _multiply(matrix.tiles, coef, problem.linear)
-    members, target, most = np.arange(n), 0.5 * budget.tol, FIRST_MOVES * n
+    members, target = np.arange(n), 0.5 * budget.tol
+    most = min(FIRST_MOVES * n, FIRST_ENTRIES // n)
     pace, newton = Pace(), NewtonPlan(budget.cache_bytes)
     n_moves, objective = 0, 0.0
     while True:
@@ -110,7 +115,8 @@ def _optimise(
     tiles, is_known = matrix.tiles, matrix.is_known
     if len(members) < len(coef):
         matrix.fill(members)
-        tiles = np.ascontiguousarray(tiles[0][np.ix_(members, members)])[None]
+        tiles = np.empty((1, len(members), len(members)), np.float32)
+        copy_stored_rows(matrix.tiles[0], members, members, tiles[0])
         is_known = np.ones(len(members), bool)
     inside, slope = coef[members], gradient[members]
     n_moves, _ = optimise_pairs(

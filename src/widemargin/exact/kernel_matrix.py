@@ -115,6 +115,13 @@ class LazyMatrix:
             make_known(row, self.source, self.diag, self.is_known, self.tiles)
 
 
+class KeptGram(Gram):
+    """A `Gram` whose full matrix stays in memory from one call of the solver to the next.
+
+    Problems that differ in their bounds alone, as those of growing costs, share it.
+    """
+
+
 class CachedGram(Gram):
     """A `Gram` with a cache of rows that were multiplied by a coefficient.
 

@@ -15,10 +15,11 @@ from widemargin.callbacks import Progress
 from widemargin.deadline import is_late
 from widemargin.exact.dual_problem import DualProblem, classification_dual
 from widemargin.exact.float64_finish import ExactMatrix
+from widemargin.exact.kernel_matrix import KeptGram
 from widemargin.exact.search_folds import FloatArray, Fold
 from widemargin.exact.solution import Solution
 from widemargin.exact.solve import solve_exactly
-from widemargin.exact.stored_kernel import Rows
+from widemargin.exact.stored_kernel import ENTRY_BYTES, Rows, StoredPoints
 from widemargin.kernels import is_small
 from widemargin.parallel import Workers
 
@@ -27,6 +28,9 @@ AT_BOUND = 1.0 - 1e-6
 #: Violation by float32 kernel values that a search accepts. It changes decision values as much, where
 #: the margin of a class is one.
 FLOAT32_ERROR = 0.02
+#: Most rows of a problem whose kernel matrix is copied once for all costs. With 16,000 rows that took
+#: half of the time; nothing larger was measured.
+KEPT_ROWS = 20_000
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,7 @@ def walk_costs(
     Once no dual variable is at its bound, the solution is that of all larger costs, too.
     """
     solutions: list[Solution] = []
+    grams = _keep_matrices(rows, fold, settings.budget, alone)
     before, is_final, step = 0.0, False, None
     for cost in costs:
         if is_final and step is not None:
@@ -82,7 +87,7 @@ def walk_costs(
             return
         began = time.perf_counter()
         duals = _make_duals(fold, cost, _starts(solutions, before, cost), settings)
-        solutions = _solve(rows, duals, settings, alone)
+        solutions = _solve(rows, duals, grams, settings, alone)
         reason = worst_reason(found.stop_reason for found in solutions)
         if reason is StopReason.MAX_TIME:
             return
@@ -138,15 +143,38 @@ def _touches_bound(dual: DualProblem, found: Solution) -> bool:
     return bool((np.abs(found.coef) >= AT_BOUND * bounds).any())
 
 
+def _keep_matrices(rows: Rows, fold: Fold, budget: Budget, alone: Workers) -> list[KeptGram] | None:
+    """The kernel matrices of the problems of a fold, which all costs share.
+
+    None where they are not copied from a stored matrix, or are too large. While the largest is used,
+    the solver holds a copy of some of its rows and columns.
+    """
+    indices = {id(problem.index): problem.index for problem in fold.problems}
+    entries = [len(index) ** 2 for index in indices.values()]
+    fits = ENTRY_BYTES * (sum(entries) + max(entries)) <= budget.cache_bytes
+    if not (fits and isinstance(rows.points, StoredPoints)) or max(entries) > KEPT_ROWS**2:
+        return None
+    diag = rows.kernel.diag(rows.points)
+    grams = {
+        key: KeptGram(rows.kernel, rows.points, alone, index, diag=diag)
+        for key, index in indices.items()
+    }
+    return [grams[id(problem.index)] for problem in fold.problems]
+
+
 def _solve(
-    rows: Rows, duals: list[DualProblem], settings: PathSettings, alone: Workers
+    rows: Rows,
+    duals: list[DualProblem],
+    grams: list[KeptGram] | None,
+    settings: PathSettings,
+    alone: Workers,
 ) -> list[Solution]:
     def listen(_: int, __: Progress) -> None:
         alone.require_success()
 
     return solve_exactly(
         rows.kernel, rows.X, rows.points, duals, alone, budget=settings.budget,
-        seed=settings.seed, callback=listen, float32_error=FLOAT32_ERROR,
+        seed=settings.seed, callback=listen, float32_error=FLOAT32_ERROR, grams=grams,
     )  # fmt: skip
 
 

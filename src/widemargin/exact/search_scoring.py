@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.metrics import check_scoring, get_scorer
+from sklearn.metrics import accuracy_score, check_scoring, get_scorer
 
 from widemargin.exact.expansion import class_numbers, class_scores
 from widemargin.exact.search_folds import FloatArray, Fold
@@ -87,7 +87,8 @@ class FoldScorer:
     """Scores the decision values of folds.
 
     Sample weights go to metrics that take them. Only scorers that are given as a callable may look
-    at the features, so that rows are copied for these alone.
+    at the features, so that rows are copied for these alone. Accuracies are counted here: the checks
+    of `accuracy_score` take as long as the solution of a small fold.
     """
 
     def __init__(
@@ -98,15 +99,19 @@ class FoldScorer:
         self.X, self.y, self.weights = X, y, weights
         self.needs_rows = needs_rows
         metric = getattr(scorer, "_score_func", scorer)
+        self.is_accuracy = metric is accuracy_score and not needs_rows
         self.takes_weights = "sample_weight" in inspect.signature(metric).parameters
 
     def __call__(self, fold: int, decisions: FloatArray) -> float:
         test = self.folds[fold].test
         X = self.X[test] if self.needs_rows else np.empty((len(test), 0))
-        more = {}
-        if self.weights is not None and self.takes_weights:
-            more = {"sample_weight": self.weights[test]}
-        score = self.scorer(self.make_model(decisions), X, self.y[test], **more)
+        model, more = self.make_model(decisions), {}
+        weights = None if self.weights is None else self.weights[test]
+        if self.is_accuracy:
+            return float(np.average(model.predict(X) == self.y[test], weights=weights))
+        if weights is not None and self.takes_weights:
+            more = {"sample_weight": weights}
+        score = self.scorer(model, X, self.y[test], **more)
         if not isinstance(score, Real):
             raise ValueError(f"scoring: the scorer returned {score!r:.80}; return one number")
         return float(score)

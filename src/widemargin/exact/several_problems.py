@@ -11,7 +11,7 @@ from widemargin.budget import Budget
 from widemargin.callbacks import Progress
 from widemargin.exact.dual_problem import DualProblem
 from widemargin.exact.full_matrix import fits_whole, solve_whole
-from widemargin.exact.kernel_matrix import CachedGram, Gram, make_grams
+from widemargin.exact.kernel_matrix import CachedGram, Gram, KeptGram, make_grams
 from widemargin.exact.problem_batch import solve_batch
 from widemargin.exact.sampled_descent import solve_box_qp
 from widemargin.exact.shared_blocks import BlockGram, SharedBlocks, share_blocks
@@ -38,6 +38,7 @@ def solve_problems(
     seed: int = 0,
     callback: Callable[[int, Progress], object] | None = None,
     buffers: Buffers | None = None,
+    grams: list[KeptGram] | None = None,
 ) -> list[Solution]:
     """Solve all problems; see `solve_box_qp`.
 
@@ -46,6 +47,7 @@ def solve_problems(
     many, because a small problem does not keep several threads busy. The deadline and memory of
     ``budget`` hold for all problems together, ``max_iter`` for each. ``callback`` is also given the
     number of the problem, by one thread at a time. ``buffers`` of an earlier call are reused.
+    ``grams`` are the kernel matrices of the problems, if an earlier call has computed them.
     """
     lock = Lock()
 
@@ -58,6 +60,12 @@ def solve_problems(
     report = None if callback is None else listen
     solved = solve_batch(kernel, points, problems, workers, budget, report)
     rest = [p for p in range(len(problems)) if p not in solved]
+    if grams is not None:
+        for p in rest:
+            solved[p] = solve_one(
+                grams[p], problems[p], budget, seed=seed, callback=partial(listen, p)
+            )
+        return [solved[p] for p in range(len(problems))]
     run = _Run(kernel, points, workers, budget, seed, Buffers() if buffers is None else buffers)
     found = run.solve([problems[p] for p in rest], lambda q, progress: listen(rest[q], progress))
     solved.update(zip(rest, found, strict=True))
@@ -146,7 +154,7 @@ def solve_one(
     callback: Callable[[Progress], object] | None = None,
 ) -> Solution:
     """Solve one problem by the method that suits its size."""
-    if fits_whole(gram, budget):
+    if fits_whole(gram, budget) or isinstance(gram, KeptGram):
         return solve_whole(gram, problem, budget, callback)
     return solve_box_qp(gram, problem, budget, seed=seed, callback=callback)
 

@@ -12,6 +12,7 @@ from widemargin.callbacks import Progress
 from widemargin.exact.active_set import solve_small
 from widemargin.exact.dual_problem import DualProblem, FloatArray
 from widemargin.exact.float64_finish import ExactMatrix, estimate_float32_error, finish_exactly
+from widemargin.exact.kernel_matrix import KeptGram
 from widemargin.exact.several_problems import solve_problems
 from widemargin.exact.solution import Solution
 from widemargin.kernels import Index, Kernel, Points, is_small
@@ -35,8 +36,9 @@ def solve_exactly(
     seed: int = 0,
     callback: Listener | None = None,
     float32_error: float = 0.0,
+    grams: list[KeptGram] | None = None,
 ) -> list[Solution]:
-    """Solve dual problems of any size; see `solve_problems`.
+    """Solve dual problems of any size; see `solve_problems`, also for ``grams``.
 
     Small problems are solved to the precision of float64. ``X`` are the data of which ``points`` were
     prepared. One-vs-one problems of many classes are small and many, so their overhead matters. A
@@ -61,6 +63,7 @@ def solve_exactly(
         solved = solve_problems(
             kernel, points, [problems[p] for p in large], workers, budget=budget, seed=seed,
             callback=lambda p, progress: listen(large[p], progress),
+            grams=None if grams is None else [grams[p] for p in large],
         )  # fmt: skip
         for p, found in zip(large, solved, strict=True):
             error = estimate_float32_error(found.coef, scale)
