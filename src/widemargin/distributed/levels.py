@@ -315,11 +315,6 @@ def summarise(
     )
 
 
-def make_end(max_time: float | None) -> float | None:
-    """Return when a fit has to end, by `time.time`."""
-    return None if max_time is None else time.time() + max_time
-
-
 def choose_block_level(plan: Plan, n_threads: int) -> int:
     """Return the last level before the whole problem: its clusters are the blocks of the rounds.
 

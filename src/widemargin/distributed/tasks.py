@@ -5,6 +5,7 @@ So Dask can compute again whatever is lost with a worker.
 """
 
 import pickle
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from typing import Any, Self
@@ -30,6 +31,18 @@ def import_dask() -> Any:
     except ImportError as error:
         raise ImportError(NEEDS_DASK) from error
     return distributed
+
+
+def has_client() -> bool:
+    """Return whether this process has a current client; Dask is not imported if nobody has."""
+    distributed = sys.modules.get("distributed")
+    if distributed is None:
+        return False
+    try:
+        distributed.get_client()
+    except ValueError:
+        return False
+    return True
 
 
 def find_client(client: Any) -> Any:
