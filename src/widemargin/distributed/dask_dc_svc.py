@@ -1,10 +1,12 @@
 """The DC-SVM classifier for data that lie on a Dask cluster."""
 
+from dataclasses import replace
 from time import perf_counter
 
 import numpy as np
 
 from widemargin.budget import Budget
+from widemargin.distributed.backgrounds import fetch_rows
 from widemargin.distributed.binary_problems import Setting
 from widemargin.distributed.blocks import stack
 from widemargin.distributed.levels import (
@@ -12,7 +14,6 @@ from widemargin.distributed.levels import (
     SolvedLevel,
     choose_block_level,
     close_levels,
-    fetch_rows,
 )
 from widemargin.distributed.queries import CollectionsMixin, add_client
 from widemargin.distributed.reduced import reduce_levels
@@ -21,6 +22,7 @@ from widemargin.distributed.tasks import Tasks
 from widemargin.distributed.training_data import TrainingData
 from widemargin.divide.dc_svc import DCSVC
 from widemargin.divide.level_reports import LevelReporter
+from widemargin.divide.probe import may_skip_levels
 from widemargin.exact.definiteness import warn_if_indefinite
 from widemargin.exact.svc_compatibility import find_bound
 from widemargin.kernel_arguments import (
@@ -157,6 +159,9 @@ n_features_in_, feature_names_in_
     ) -> list[SolvedLevel]:
         """Solve the levels on the cluster, and the whole problem unless the fit stops early."""
         plan = self._plan(data.n_rows, is_warm=False)
+        if self.skip_levels and not self.keep_levels and may_skip_levels(plan, data.n_rows):
+            is_auto = self.background == "auto"
+            plan = replace(plan, is_measured=is_auto and plan.background > 0)
         sent = tasks.send("send-setting", setting)
         run = LevelRun(
             tasks, setting, sent, plan, self.keep_levels,
