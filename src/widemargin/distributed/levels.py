@@ -129,7 +129,10 @@ class LevelRun:
             division, tried = tried, None
             if division is None:
                 n_clusters = self._count_clusters(number, sizes)
-                division = divider.divide(blocks, sizes, n_clusters, rng, by_support)
+                division = divider.divide(
+                    blocks, sizes, n_clusters, rng, by_support,
+                    wants_candidates=self._find_overlap(number) > 0,
+                )  # fmt: skip
             seconds = perf_counter() - start
             report = LevelReporter(number, division.counts.sum(axis=0), began, callback)
             solved, after = self._solve_clusters(
@@ -157,13 +160,20 @@ class LevelRun:
         plan = self.plan
         if plan.is_measured:
             n_clusters = self._count_clusters(plan.stop_level, run.sizes)
-            division = divider.divide(run.blocks, run.sizes, n_clusters, rng, by_support=False)
+            division = divider.divide(
+                run.blocks, run.sizes, n_clusters, rng, by_support=False,
+                wants_candidates=plan.overlap > 0,
+            )  # fmt: skip
             return division if plan.n_levels == plan.stop_level else None, run.choose(division)
         if plan.background:
             nothing = np.empty(0, np.int64)
             solving = run.solve(plan.background, self.setting.budget, nothing)
             return None, Choice(solving, plan.background, True)
         return None, Choice(None, 0, True)
+
+    def _find_overlap(self, number: int) -> float:
+        """Return the copies of a level as a share of its rows: the last one alone has some."""
+        return self.plan.overlap if number == self.plan.stop_level else 0.0
 
     def _count_clusters(self, number: int, sizes: list[int]) -> int:
         return min(self.plan.n_clusters ** min(number, 64), sum(sizes))
@@ -185,20 +195,20 @@ class LevelRun:
     ) -> tuple[list[ClusterResult], list[Any]]:  # fmt: skip
         """Solve every cluster of a level; returns results and the blocks with the solutions."""
         is_last = number == self.plan.stop_level
-        shares = regroup(
-            self.tasks, self.sent_setting, blocks, division, self.plan.overlap if is_last else 0.0
-        )
-        wants_support = is_last or self.keep_levels
+        shares = regroup(self.tasks, blocks, division, self._find_overlap(number))
         # The largest cluster goes first: workers finish together.
         order = [int(c) for c in np.argsort(-report.sizes, kind="stable")]
+        solve = solve_last_cluster if is_last else solve_cluster
         solving = [
-            self.tasks.submit("solve-cluster", solve_cluster, self.sent_setting, background, c,
-                              wants_support, not is_last, shares[c])
+            self.tasks.submit("solve-cluster", solve, self.sent_setting, background, c, shares[c],
+                              is_last or self.keep_levels)
             for c in order
         ]  # fmt: skip
-        after = [self.tasks.submit("keep-rows", getitem, task, 1) for task in solving]
-        told = [self.tasks.submit("report-cluster", getitem, task, 0) for task in solving]
-        self.tasks.release(solving)
+        told, after = solving, list[Any]()
+        if not is_last:
+            after = [self.tasks.submit("keep-rows", getitem, task, 1) for task in solving]
+            told = [self.tasks.submit("report-cluster", getitem, task, 0) for task in solving]
+            self.tasks.release(solving)
         results: dict[int, ClusterResult] = {}
         n_support = 0
         for k, result in self.tasks.gather_completed(told):
@@ -207,18 +217,21 @@ class LevelRun:
             report.finish_cluster(result.cluster, result.solutions, n_support)
         self.tasks.release([share for of_cluster in shares for share in of_cluster])
         self.tasks.release(told)
-        return [results[c] for c in sorted(results)], [after[order.index(c)] for c in sorted(order)]
+        by_cluster = np.argsort(order).tolist() if after else []
+        return [results[c] for c in sorted(results)], [after[k] for k in by_cluster]
 
 
 def solve_cluster(
     setting: Setting,
     background: SentBackground | None,
     cluster: int,
-    wants_support: bool,
-    wants_rows: bool,
     shares: list[Share],
-) -> tuple[ClusterResult, Block | None]:
-    """Solve the binary problems of a cluster (DC-SVM Eq. 2) on the worker that has its rows."""
+    wants_support: bool,
+) -> tuple[ClusterResult, Block]:
+    """Solve the binary problems of a cluster (DC-SVM Eq. 2) on the worker that has its rows.
+
+    Returns what the client learns, and the rows with their dual variables.
+    """
     own = join_blocks([share.own for share in shares])
     copies = [share.copies for share in shares if share.copies is not None]
     block = join_blocks([own, *copies]) if copies else own
@@ -239,9 +252,12 @@ def solve_cluster(
         support=take_floats(block, is_support & is_own) if wants_support else None,
         copies=take_floats(block, is_support & ~is_own) if copies else None,
     )
-    if not wants_rows:
-        return result, None
     return result, block if not copies else block.take(np.flatnonzero(is_own))
+
+
+def solve_last_cluster(*args: Any) -> ClusterResult:
+    """Solve a cluster as `solve_cluster` does, whose rows are not needed any more."""
+    return solve_cluster(*args)[0]
 
 
 def take_floats(block: Block, is_chosen: Any) -> Block:
