@@ -34,3 +34,13 @@ def all_or_nothing(fit: Callable[Concatenate[Any, P], T]) -> Callable[Concatenat
             raise
 
     return guarded
+
+
+def call_inside(fit: Callable[..., T], *args: Any) -> T:
+    """Call a bound method that `all_or_nothing` decorates from another such method.
+
+    The caller is the transaction, and reports to callbacks.
+    """
+    method: Any = fit
+    result: T = method.__wrapped__(method.__self__, *args)
+    return result

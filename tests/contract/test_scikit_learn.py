@@ -17,6 +17,7 @@ from widemargin import (
     PowerMeanSVC,
     ProjectedSVC,
 )
+from widemargin.distributed import DaskAdditiveSVC, DaskDCSVC, DaskIntersectionSVC
 from widemargin.divide import KernelKMeans
 
 ESTIMATORS = [
@@ -44,6 +45,9 @@ ESTIMATORS = [
     ProjectedSVC(),
     ProjectedSVC(shared_basis=True, n_basis=10),
     ProjectedSVC(move=True, n_basis=5),
+    DaskDCSVC(),
+    DaskAdditiveSVC(),
+    DaskIntersectionSVC(),
 ]
 
 

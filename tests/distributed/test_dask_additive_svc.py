@@ -93,6 +93,24 @@ def test_the_local_estimator_has_the_same_answers(client, digits, tmp_path):
     assert all(np.array_equal(a[1], b[1]) for a, b in curves)
 
 
+def test_centred_data_are_moved_as_additive_svc_moves_them(client, digits):
+    X, y = digits
+    X = X - X.mean(axis=0)
+    with pytest.warns(
+        UserWarning, match="the data are centred; DaskAdditiveSVC subtracts"
+    ) as caught:
+        model = DaskAdditiveSVC(tol=0.01).fit(*as_arrays(X, y))
+    assert caught[0].filename == __file__
+    with pytest.warns(UserWarning, match="centred"):
+        local = AdditiveSVC(tol=1e-3).fit(X, y)
+    np.testing.assert_array_equal(model.origin_, local.origin_)
+    np.testing.assert_array_equal(model.feature_ranges_, local.feature_ranges_)
+    np.testing.assert_allclose(model.decision_function(X), local.decision_function(X), atol=0.1)
+    csr = as_arrays(X, y)[0].map_blocks(sparse.csr_matrix, dtype=X.dtype)
+    with pytest.raises(ValueError, match="Negative values in data X, columns"):
+        DaskAdditiveSVC().fit(csr, as_arrays(X, y)[1])
+
+
 def test_limits_and_bad_input(client, digits):
     X, y = digits
     with pytest.warns(UserWarning, match="max_iter"):
@@ -100,6 +118,7 @@ def test_limits_and_bad_input(client, digits):
     assert model.stop_reason_ == "max_iter"
     with pytest.raises(ValueError, match="Negative values in data X, columns"):
         DaskAdditiveSVC().fit(*as_arrays(-X, y))
-    for params in ({"solver": "sgd"}, {"binning": "quantile"}, {"warm_start": True}):
+    refused = {"solver": "sgd", "binning": "quantile", "warm_start": True, "interactions": 2}
+    for params in ({name: value} for name, value in refused.items()):
         with pytest.raises(ValueError, match=f"{next(iter(params))}: "):
             DaskAdditiveSVC(**params).fit(X, y)

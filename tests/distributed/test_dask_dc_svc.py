@@ -10,7 +10,8 @@ from sklearn.datasets import make_classification, make_moons
 
 import widemargin
 from widemargin import DCSVC
-from widemargin.distributed import DaskDCSVC
+from widemargin.distributed import DaskDCSVC, queries
+from widemargin.distributed.tasks import Tasks
 
 da = pytest.importorskip("dask.array", reason="needs the extra 'dask'")
 dd = pytest.importorskip("dask.dataframe", reason="needs the extra 'dask'")
@@ -35,17 +36,10 @@ def as_arrays(X, y, rows=600):
 
 
 def same_early(model, local, X):
-    """Both have as many clusters, the same objective, and nearly the same decisions.
-
-    The limits on decisions are what fits were seen to satisfy, not derived ones. Why a few rows in a
-    thousand may differ more than the others has not been established; rows that are nearly as close to
-    a second centre, and so join another cluster by rounding, would be one explanation.
-    """
+    """Both have as many clusters, the same objective, and the same decisions within the tolerance."""
     assert model.levels_[0].n_clusters == local.levels_[0].n_clusters
-    assert model.objective_ == pytest.approx(local.objective_, rel=1e-4)
-    apart = np.abs(model.decision_function(X) - local.decision_function(X))
-    assert np.mean(apart < 5e-3) > 0.995
-    assert apart.max() < 0.1
+    assert model.objective_ == pytest.approx(local.objective_, rel=1e-5)
+    np.testing.assert_allclose(model.decision_function(X), local.decision_function(X), atol=1e-4)
 
 
 def test_an_early_fit_is_that_of_dcsvc(client, moons):
@@ -129,7 +123,9 @@ def test_sparse_chunks(client, digits_like):
 def test_small_integers_stay_small_until_they_are_solved(client, digits_like):
     X, y = digits_like
     X = np.clip(np.round(20 * X + 100), 0, 255).astype(np.uint8)
-    params = EARLY | {"gamma": "scale", "overlap": 0.0, "tol": 1e-5}
+    # A sampled row of whole numbers may be equally far from two groups of k-means. Rounding, which
+    # depends on the rows beside it, then chooses its group, and with it the weights of the clusters.
+    params = EARLY | {"gamma": "scale", "overlap": 0.0, "tol": 1e-5, "n_nearest": 1}
     model = DaskDCSVC(**params).fit(*as_arrays(X, y))
     same_early(model, DCSVC(**params).fit(X, y), X)
     assert model.kernel_.gamma == pytest.approx(1.0 / (X.shape[1] * X.var()))
@@ -148,6 +144,16 @@ def test_data_frames(client, digits_like):
     decisions = model.decision_function(rows).compute()
     np.testing.assert_allclose(decisions, model.decision_function(frame), atol=1e-5)
     assert model.score(rows, labels) == model.score(frame, y)
+
+
+@pytest.mark.parametrize("n_rows", [200, 201])
+def test_few_rows_of_plain_arrays_are_fitted_here(client, moons, n_rows, monkeypatch):
+    began = []
+    monkeypatch.setattr(queries, "Tasks", lambda given: began.append(given) or Tasks(given))
+    X, y = moons[0][:n_rows], moons[1][:n_rows]
+    model, local = DaskDCSVC(client=client).fit(X, y), DCSVC().fit(X, y)
+    assert len(began) == (n_rows > 200)
+    np.testing.assert_allclose(model.decision_function(X), local.decision_function(X), atol=1e-2)
 
 
 def test_plain_arrays_are_cut_and_sent(client, moons):

@@ -4,6 +4,8 @@ import os
 import signal
 import threading
 import time
+from contextvars import Context
+from weakref import WeakValueDictionary
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from sklearn.datasets import make_moons
 
 from tests.distributed.conftest import wait_until_empty
 from widemargin import DCSVC
-from widemargin.distributed import DaskDCSVC, tasks
+from widemargin.distributed import DaskAdditiveSVC, DaskDCSVC, tasks
 
 distributed = pytest.importorskip("distributed", reason="needs the extra 'dask'")
 dask = pytest.importorskip("dask", reason="needs the extra 'dask'")
@@ -63,22 +65,40 @@ def test_a_killed_worker_changes_nothing(doomed, moons, level, is_round):
     assert model.objective_ == pytest.approx(local.objective_, rel=1e-5)
 
 
-def test_a_worker_killed_while_rows_move(doomed, moons, monkeypatch):
-    """SIGKILL while no callback is called: rows are being assigned and sent."""
+def kill_before(client, monkeypatch, wanted):
+    """Kill a worker with SIGKILL when the first task of a name is about to be submitted."""
     name, killed = tasks.Tasks.name, []
 
-    def kill_at_split(self, what):
-        if what == "split-rows" and not killed:
-            killed.append(sorted(doomed.run(os.getpid).values())[0])
+    def watch(self, what):
+        if what == wanted and not killed:
+            killed.append(sorted(client.run(os.getpid).values())[0])
             os.kill(killed[0], signal.SIGKILL)
         return name(self, what)
 
-    monkeypatch.setattr(tasks.Tasks, "name", kill_at_split)
+    monkeypatch.setattr(tasks.Tasks, "name", watch)
+    return killed
+
+
+@pytest.mark.parametrize("what", ["describe-rows", "split-rows"])
+def test_a_worker_killed_before_any_phase_changes_nothing(client, doomed, moons, monkeypatch, what):
     early = {"gamma": 2.0, "n_clusters": 3, "n_levels": 2, "stop_level": 2}
+    undisturbed = DaskDCSVC(**early, client=client).fit(*moons)
+    killed = kill_before(doomed, monkeypatch, what)
     model = DaskDCSVC(**early, client=doomed).fit(*moons)
     assert killed
-    X, y = (values.compute(scheduler="sync") for values in moons)
-    assert model.score(X, y) > 0.9
+    X = moons[0].compute(scheduler="sync")
+    np.testing.assert_allclose(
+        model.decision_function(X), undisturbed.decision_function(X), atol=1e-6
+    )
+
+
+def test_a_worker_killed_while_codes_are_fitted_changes_nothing(client, doomed, moons, monkeypatch):
+    X, y = moons
+    undisturbed = DaskAdditiveSVC(client=client).fit(X + 4.0, y)
+    killed = kill_before(doomed, monkeypatch, "evaluate-rows")
+    model = DaskAdditiveSVC(client=doomed).fit(X + 4.0, y)
+    assert killed
+    np.testing.assert_allclose(model.coef_, undisturbed.coef_, atol=1e-9)
 
 
 def test_workers_may_join(doomed, moons):
@@ -106,6 +126,24 @@ def test_ctrl_c_cancels_the_tasks(client, moons):
     model = DaskDCSVC(
         **EXACT, client=client, callback=lambda state: os.kill(os.getpid(), signal.SIGINT)
     )
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(*moons)
+    assert not hasattr(model, "classes_")
+    assert wait_until_empty(client) == []
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_ctrl_c_while_the_client_waits(client, moons):
+    """SIGINT from a thread, while the client waits for tasks."""
+
+    timers = []
+
+    def interrupt_soon(state):
+        if not timers:
+            timers.append(threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)))
+            timers[0].start()
+
+    model = DaskDCSVC(**EXACT, tol=1e-9, client=client, callback=interrupt_soon)
     with pytest.raises(KeyboardInterrupt):
         model.fit(*moons)
     assert not hasattr(model, "classes_")
@@ -174,13 +212,16 @@ def test_workers_that_cannot_work_are_refused(version, message):
         tasks.check_workers(OtherWorkers(version))
 
 
-def test_no_client_is_an_error():
-    X, y = make_moons(50, random_state=0)
-    with pytest.raises(ValueError, match="client: "):
+def test_collections_without_a_client_are_an_error(moons, monkeypatch):
+    with pytest.raises(ValueError, match="client: it is no Dask client"):
         tasks.find_client(object())
-    if not distributed.client._get_global_client():
-        with pytest.raises(ValueError, match="there is no Dask client"):
-            DaskDCSVC().fit(X, np.asarray(y))
+    # Other tests have a client, which is the current one of this context and the global one.
+    monkeypatch.setattr(distributed.client, "_global_clients", WeakValueDictionary())
+    with pytest.raises(ValueError, match="there is no Dask client"):
+        Context().run(DaskDCSVC().fit, *moons)
+    X, y = (values.compute(scheduler="sync") for values in moons)
+    model, local = Context().run(DaskDCSVC(gamma=2.0).fit, X, y), DCSVC(gamma=2.0).fit(X, y)
+    np.testing.assert_array_equal(model.decision_function(X), local.decision_function(X))
 
 
 def test_a_cluster_that_loses_all_workers_is_an_error(moons, monkeypatch):

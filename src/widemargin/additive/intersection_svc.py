@@ -1,6 +1,7 @@
 """IntersectionSVC: an SVM with the histogram intersection kernel, by ICD."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,8 +22,13 @@ from widemargin.additive.dual_descent import LinearResult, gather_results
 from widemargin.additive.kernel_scale import KernelScaleMixin
 from widemargin.additive.mixins import CurvesMixin
 from widemargin.additive.primal_newton import UnaryRows, solve_primal
-from widemargin.additive.quantiles import fit_clipped_bins, fit_own_bins
-from widemargin.additive.quantiser import choose_scaling
+from widemargin.additive.quantiles import (
+    FindQuantiles,
+    find_quantiles,
+    fit_clipped_bins,
+    fit_own_bins,
+)
+from widemargin.additive.quantiser import Ranges, choose_scaling
 from widemargin.additive.representations import constants
 from widemargin.arguments import check_integer, check_number
 from widemargin.callback_support import report_rounds
@@ -221,14 +227,21 @@ class IntersectionSVC(CurvesMixin, KernelScaleMixin, LinearClassifier):
     def _represent(self, problem: Problem) -> Codes:
         """Choose the bins, and return the codes of the rows."""
         ranges = self._measure(problem)
+        share = float(self.clip_quantile)
+        self._fit_bins(ranges, partial(find_quantiles, problem.X, problem.sample_weights, share))
+        return self._encode(problem.X)
+
+    def _fit_bins(self, ranges: Ranges, find: FindQuantiles) -> None:
+        """Choose the bins from the ranges of the features and the quantiles that are asked for."""
         self.scaling_ = choose_scaling(self.scaling, ranges)
         fit_bins = fit_own_bins if self.scaling_ == "max" else fit_clipped_bins
-        self.quantiser_ = fit_bins(
-            problem.X, problem.sample_weights, ranges, self.n_bins, float(self.clip_quantile)
-        )
+        self.quantiser_ = fit_bins(ranges, self.n_bins, find)
+
+    def _encode(self, X: Any) -> Codes:
+        """Return the codes of some rows."""
         # Zero is a bin like any other if it is not the first, so every value has a code.
         is_whole = self.quantiser_.zero_code != 0
-        return thin_codes(self.quantiser_.encode(problem.X, is_whole=is_whole))
+        return thin_codes(self.quantiser_.encode(X, is_whole=is_whole))
 
     def _solve(
         self, problem: Problem, codes: Codes, offsets: NDArray[np.int64], deadline: float | None

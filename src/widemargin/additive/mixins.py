@@ -3,7 +3,7 @@
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,18 +146,23 @@ class NonnegativeMixin(FunctionsMixin):
             columns = self._find_negative(X)
             if len(columns) == 0:
                 return X
-            if weights is None or sparse.issparse(X) or not _is_centred(X, weights):
+            if (
+                weights is None
+                or sparse.issparse(X)
+                or not measure_columns(X, weights).is_centred()
+            ):
                 self._refuse(columns)
-            warnings.warn(
-                f"X: the data are centred; {type(self).__name__} subtracts the least value of every "
-                "column, since its kernel needs features >= 0. To choose the range yourself, put "
-                "sklearn.preprocessing.MinMaxScaler(clip=True) before it",
-                stacklevel=6,
-            )
+            self._warn_of_centred(stacklevel=7)
             self.origin_ = np.asarray(X.min(axis=0), np.float64)
-        kind = np.result_type(X.dtype, np.float32)
-        moved = (X.toarray() if sparse.issparse(X) else X) - self.origin_.astype(kind)
-        return np.maximum(moved, 0.0, out=moved)
+        return subtract_origin(X, self.origin_)
+
+    def _warn_of_centred(self, stacklevel: int) -> None:
+        warnings.warn(
+            f"X: the data are centred; {type(self).__name__} subtracts the least value of every "
+            "column, since its kernel needs features >= 0. To choose the range yourself, put "
+            "sklearn.preprocessing.MinMaxScaler(clip=True) before it",
+            stacklevel=stacklevel,
+        )
 
     def _check_features(self, X: Any) -> None:
         columns = self._find_negative(X)
@@ -175,18 +180,59 @@ class NonnegativeMixin(FunctionsMixin):
         )  # fmt: skip
 
 
-def _is_centred(X: NDArray[Any], weights: NDArray[np.float64]) -> bool:
-    """Return whether the mean of every column is zero within the error of so many rows.
+class Columns(NamedTuple):
+    """What tells whether rows are centred; those of several blocks of rows add up.
 
-    A column without negative values has a mean of zero only if all its values are zero.
+    Attributes
+    ----------
+    weight : float
+        Sum of the weights of the rows.
+    sums, squares : ndarray of shape (n_features,)
+        Weighted sums of the values and of their squares.
+    low : ndarray of shape (n_features,)
+        Smallest values.
     """
-    n = weights.sum()
-    mean = weights @ X / n
+
+    weight: float
+    sums: NDArray[np.float64]
+    squares: NDArray[np.float64]
+    low: NDArray[np.float64]
+
+    def join(self, other: "Columns") -> "Columns":
+        """Return what is known of the rows of both."""
+        return Columns(
+            self.weight + other.weight,
+            self.sums + other.sums,
+            self.squares + other.squares,
+            np.minimum(self.low, other.low),
+        )
+
+    def is_centred(self) -> bool:
+        """Return whether the mean of every column is zero within the error of so many rows.
+
+        A column without negative values has a mean of zero only if all its values are zero.
+        """
+        mean = self.sums / self.weight
+        variance = self.squares / self.weight - mean**2
+        share = min(CENTRED, CENTRED_ERRORS / np.sqrt(self.weight))
+        limit = share * np.sqrt(np.maximum(variance, 0.0))
+        limit[self.low >= 0] = 0.0
+        return bool((np.abs(mean) <= limit).all())
+
+
+def measure_columns(X: NDArray[Any], weights: NDArray[np.float64]) -> Columns:
+    """Measure what tells whether rows are centred."""
     # `np.std` would make a copy of the data.
-    variance = np.einsum("i,ij,ij->j", weights, X, X, dtype=np.float64) / n - mean**2
-    limit = min(CENTRED, CENTRED_ERRORS / np.sqrt(n)) * np.sqrt(np.maximum(variance, 0.0))
-    limit[X.min(axis=0) >= 0] = 0.0
-    return bool((np.abs(mean) <= limit).all())
+    squares = np.einsum("i,ij,ij->j", weights, X, X, dtype=np.float64)
+    low = np.asarray(X.min(axis=0), np.float64)
+    return Columns(float(weights.sum()), weights @ X, squares, low)
+
+
+def subtract_origin(X: Any, origin: NDArray[np.float64]) -> NDArray[Any]:
+    """Return rows less the origin, and zero where they are smaller."""
+    kind = np.result_type(X.dtype, np.float32)
+    moved = (X.toarray() if sparse.issparse(X) else X) - origin.astype(kind)
+    return np.maximum(moved, 0.0, out=moved)
 
 
 class StochasticMixin(OneVsRest):

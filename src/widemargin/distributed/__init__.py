@@ -5,7 +5,7 @@ and describes these where they lie, and `training_data` does so for all. `divisi
 of DC-SVM, `shuffle` moves rows to the worker that solves their cluster, and `levels` is DC-SVM
 Algorithm 1 on these. `rounds` reaches the optimum by parallel block minimisation, and `dask_dc_svc` is
 the classifier. `additive_tasks` and `additive_rounds` do the same for codes, and `dask_additive_svc`
-is the classifier with an additive kernel.
+and `dask_intersection_svc` are the classifiers with an additive kernel.
 """
 
 from importlib import import_module
@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Any
 _HOMES = {
     "DaskAdditiveSVC": "widemargin.distributed.dask_additive_svc",
     "DaskDCSVC": "widemargin.distributed.dask_dc_svc",
+    "DaskIntersectionSVC": "widemargin.distributed.dask_intersection_svc",
 }
 
-__all__ = ["DaskAdditiveSVC", "DaskDCSVC"]
+__all__ = ["DaskAdditiveSVC", "DaskDCSVC", "DaskIntersectionSVC"]
 
 if TYPE_CHECKING:
     from widemargin.distributed.dask_additive_svc import DaskAdditiveSVC
     from widemargin.distributed.dask_dc_svc import DaskDCSVC
+    from widemargin.distributed.dask_intersection_svc import DaskIntersectionSVC
 
 
 def __getattr__(name: str) -> Any:

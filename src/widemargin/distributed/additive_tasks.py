@@ -1,15 +1,21 @@
 """What workers do to fit an additive kernel: ranges, codes, and descent on the rows of a block."""
 
+from dataclasses import replace
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from widemargin.additive.classifier_base import asked_classes
 from widemargin.additive.coded_rows import combine_coded, count_bins, decide
 from widemargin.additive.coded_rows_fast import Rows
 from widemargin.additive.codes import Codes
 from widemargin.additive.dual_descent import Descent, OneVsRestDual, WarmStart, descend
+from widemargin.additive.mixins import Columns, measure_columns, subtract_origin
+from widemargin.additive.quantiles import weigh_digits_of
 from widemargin.additive.quantiser import Quantiser, Ranges, measure_ranges, row_chunks
+from widemargin.additive.representations import BinRepresentation, constants
 from widemargin.distributed.blocks import Block, FloatArray
 from widemargin.kernels import Index
 from widemargin.parallel import Workers, single_blas
@@ -86,6 +92,42 @@ def measure_block(block: Block) -> Ranges:
     return measure_ranges(row_chunks(block.X))
 
 
+def describe_columns(block: Block, class_weights: FloatArray) -> Columns | None:
+    """Measure what tells whether the rows of a block are centred; None for sparse rows."""
+    if sparse.issparse(block.X):
+        return None
+    return measure_columns(block.X, block.weights / class_weights[block.labels])
+
+
+def join_columns(parts: list[Columns | None]) -> Columns | None:
+    """Return what is known of the columns of all blocks; None if rows of any are sparse."""
+    dense = [part for part in parts if part is not None]
+    return reduce(Columns.join, dense) if len(dense) == len(parts) else None
+
+
+def move_block(block: Block, origin: FloatArray) -> Block:
+    """Return the rows of a block less the origin."""
+    return replace(block, X=subtract_origin(block.X, origin))
+
+
+def weigh_values(
+    block: Block,
+    class_weights: FloatArray,
+    kind: np.dtype[Any],
+    columns: list[int] | None,
+    above: FloatArray,
+    prefixes: list[int],
+    shift: int,
+) -> FloatArray:
+    """Return the weights of digits of the values of a block, for `select_quantiles`."""
+    weights = block.weights / class_weights[block.labels]
+    chosen = [block.X] if columns is None else (block.X[:, [j]] for j in columns)
+    return np.array([
+        weigh_digits_of(some, weights, kind, least, prefix, shift)
+        for some, least, prefix in zip(chosen, above, prefixes, strict=True)
+    ])  # fmt: skip
+
+
 def encode_block(quantiser: Quantiser, block: Block) -> Codes:
     """Return the codes of the rows of a block."""
     return quantiser.encode(block.X)
@@ -102,6 +144,16 @@ def represent_block(local: Any, block: Block, codes: Codes) -> Any:
     """Return the rows of a block as numbers from codes and tables."""
     offsets = np.arange(codes.n_features + 1) * local.quantiser_.n_bins
     return local._represent_codes(block.as_problem(local.classes_), codes, offsets)
+
+
+def represent_bins(local: Any, block: Block) -> BinRepresentation:
+    """Return the rows of a block as bins of the intersection kernel, whose unit is one bin."""
+    quantiser, codes = local.quantiser_, local._encode(block.X)
+    offsets = np.arange(codes.n_features + 1) * quantiser.n_bins
+    extra = constants(len(codes), local._has_intercept())
+    scale = np.full(codes.n_features, quantiser.n_bins - 1.0)
+    dtype = local._dtype(block.as_problem(local.classes_))
+    return BinRepresentation(quantiser, codes, offsets, scale, extra, dtype)
 
 
 def weigh_block(data: Any, block: Block, class_weights: FloatArray) -> Weighed:

@@ -5,7 +5,8 @@ Its dual variables stand in *slots*: one for two classes, one for every other cl
 problems, one for every class in one-vs-rest problems.
 """
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,10 @@ from numpy.typing import NDArray
 
 from widemargin.budget import Budget
 from widemargin.distributed.blocks import Block, FloatArray
+from widemargin.distributed.tasks import WorkerBuffers, find_cache_bytes
+from widemargin.divide.executors import Job, solve_job
 from widemargin.exact.dual_problem import DualProblem, classification_dual
+from widemargin.exact.solution import Solution
 from widemargin.kernels import Index, Kernel, Points
 from widemargin.problem import (
     Problem,
@@ -50,6 +54,8 @@ class Setting:
         Seed of the solvers.
     end : float or None
         When the fit has to end, by `time.time`, whose clock machines share.
+    buffers : WorkerBuffers
+        Memory of the solvers on the worker that has this object.
     """
 
     kernel: Kernel
@@ -62,6 +68,7 @@ class Setting:
     memory: int | None
     seed: int
     end: float | None = None
+    buffers: WorkerBuffers = field(default_factory=WorkerBuffers, compare=False)
 
     @property
     def n_slots(self) -> int:
@@ -97,6 +104,17 @@ class Setting:
             )
             for sub, start in zip(subproblems, starts, strict=True)
         ]  # fmt: skip
+
+    def solve(
+        self, X: Any, duals: list[DualProblem], budget: Budget, callback: Any = None
+    ) -> list[Solution]:
+        """Solve the binary problems of some rows in this thread, until the fit has to end."""
+        job = Job(self.kernel, self.prepare(X), duals, budget, self.seed, self.seconds_left())
+        return solve_job(job, find_cache_bytes(self.memory), 1, self.buffers.take(), callback)
+
+    def seconds_left(self) -> float | None:
+        """Return the seconds until the fit has to end."""
+        return None if self.end is None else max(0.0, self.end - time.time())
 
     def find_slots(self, labels: NDArray[Any], subproblems: list[Subproblem]) -> list[Index]:
         """Return for each problem the slots of its rows."""

@@ -1,42 +1,26 @@
 """AdditiveSVC for data that lie on a Dask cluster."""
 
-import time
-from functools import reduce
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from widemargin.additive.additive_svc import AdditiveSVC
-from widemargin.additive.coded_rows import count_coefs
-from widemargin.additive.dual_descent import LinearResult
-from widemargin.additive.quantiser import join_ranges
-from widemargin.arguments import draw_seed
-from widemargin.distributed.additive_rounds import (
-    DescentPlan,
-    Geometry,
-    SmoothRun,
-    run_rounds,
-)
+from widemargin.distributed.additive_collections import AdditiveCollectionsMixin, Represented
 from widemargin.distributed.additive_tasks import (
-    Shared,
-    Weighed,
     count_codes,
+    describe_columns,
     encode_block,
-    measure_block,
-    pose_block,
+    join_columns,
+    move_block,
     represent_block,
-    weigh_block,
 )
 from widemargin.distributed.blocks import Block
-from widemargin.distributed.queries import CollectionsMixin, add_client
-from widemargin.distributed.tasks import Tasks, check_workers, find_client
-from widemargin.distributed.training_data import TrainingData, load_rows
-from widemargin.kernel_arguments import check_norms
-from widemargin.progress import show_passes
-from widemargin.transaction import all_or_nothing
+from widemargin.distributed.queries import add_client
+from widemargin.distributed.tasks import Tasks
+from widemargin.distributed.training_data import TrainingData
 
 
-class DaskAdditiveSVC(CollectionsMixin, AdditiveSVC):
+class DaskAdditiveSVC(AdditiveCollectionsMixin, AdditiveSVC):
     """`AdditiveSVC` for data that lie on a Dask cluster.
 
     Workers turn their rows into codes of one byte a value, and descend on these in parallel. The
@@ -46,7 +30,7 @@ class DaskAdditiveSVC(CollectionsMixin, AdditiveSVC):
     Parameters
     ----------
     client : distributed.Client or None, default=None
-        The cluster; None for the current client.
+        The cluster; None for the current client, if there is one.
     C, kernel, p, rank, n_bins, scaling, loss, multi_class, fit_intercept, class_weight, tol, \
 max_iter, max_time, random_state, verbose
         As in `AdditiveSVC`, but with the squared hinge loss ``tol`` is the largest ``violation_`` as
@@ -55,8 +39,8 @@ max_iter, max_time, random_state, verbose
         As in `AdditiveSVC`, without quantiles, for which all values would have to be in one place.
     solver : {"dual"}, default="dual"
         Dual coordinate descent for the hinge loss. The squared hinge loss is minimised by L-BFGS.
-    alpha, eta0, warm_start, n_jobs
-        Without effect on a cluster, where ``warm_start=True`` is refused.
+    alpha, eta0, warm_start, interactions, n_jobs
+        Without effect on a cluster, where ``warm_start=True`` and interactions are refused.
 
     Attributes
     ----------
@@ -67,8 +51,6 @@ origin_, n_iter_, stop_reason_, violation_
         this objective; the largest of all classes. Without a free intercept it bounds the percentage
         of the objective that is above the optimum. With a free intercept, which has no penalty, it
         is no bound.
-        Negative features are refused where the kernel needs non-negative ones, even if the data are
-        centred.
 
     Examples
     --------
@@ -89,71 +71,25 @@ origin_, n_iter_, stop_reason_, violation_
 
     __init__ = add_client(AdditiveSVC)
 
-    @all_or_nothing
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit the classifier.
-
-        Parameters
-        ----------
-        X : dask.array, dask.dataframe, array-like or sparse matrix of shape (n_samples, n_features)
-            Training data. The chunks of an array may be dense or in CSR format.
-        y : dask.array, dask.dataframe.Series or array-like of shape (n_samples,)
-            Class labels of any type.
-        sample_weight : dask.array, dask.dataframe.Series or array-like of shape (n_samples,), optional
-            Factor on C for each row; rows of weight zero are left out.
-
-        Returns
-        -------
-        self : estimator
-            The fitted classifier.
-        """
-        self._check_params()
-        end = None if self.max_time is None else time.time() + self.max_time
-        client = find_client(self.client)
-        n_threads = check_workers(client)
-        with Tasks(client) as tasks:
-            data = load_rows(tasks, self, X, y, sample_weight, n_threads)
-            self._fit_on(tasks, data, end)
-        self._warn_unless_converged()
-        return self
-
     def _check_params(self) -> None:
         super()._check_params()
         if self.solver != "dual":
             raise ValueError(f"solver: {self.solver!r} is not available on a cluster; use 'dual'")
-        if self.warm_start:
-            raise ValueError("warm_start: not available on a cluster; set it to False")
         if self.binning == "quantile":
             raise ValueError(
                 "binning: 'quantile' is not available on a cluster; use 'auto' or another"
             )
+        if self.interactions:
+            raise ValueError("interactions: not available on a cluster; set it to 0")
 
-    def _fit_on(self, tasks: Tasks, data: TrainingData, end: float | None) -> None:
-        """Represent, solve, model: as `AdditiveSVC` does, on the blocks of a cluster."""
-        self.classes_, self.origin_ = data.classes, np.zeros(self.n_features_in_)
-        if self._needs_nonnegative() and len(data.facts.negative):
-            self._refuse(data.facts.negative)
-        blocks, n = data.blocks, len(data.blocks)
-        represented = self._represent_on(tasks, data)
-        weighed = tasks.map(
-            "weigh-rows", weigh_block, represented, blocks, [data.class_weights] * n
-        )
-        self._weigh(tasks.gather(weighed))
-        local = tasks.send("send-settings", self.to_local())
-        coded = tasks.map("pose-problems", pose_block, [local] * n, represented, blocks)
-        tasks.release([*represented, *blocks])
-        # Any rows tell the shape of the coefficients, and turn these into a model.
-        few = Block.of_rows(data.facts.extreme)
-        example = represent_block(self, few, self.quantiser_.encode(few.X))
-        result = self._descend_on(tasks, coded, example, end)
-        self.n_seen_, self.t_ = data.n_rows, int(result.n_iter.max()) * data.n_rows
-        self._model = example.make_model(result.coef, result.extra)
+    def _fit_on(self, tasks: Tasks, data: TrainingData, end: float | None, n_threads: int) -> None:
+        super()._fit_on(tasks, data, end, n_threads)
+        self.n_seen_, self.t_ = data.n_rows, int(np.max(self.n_iter_)) * data.n_rows
 
-    def _represent_on(self, tasks: Tasks, data: TrainingData) -> list[Any]:
-        """Choose bins and table, and represent the rows of all blocks."""
-        blocks, n = data.blocks, len(data.blocks)
-        ranges = reduce(join_ranges, tasks.gather(tasks.map("find-ranges", measure_block, blocks)))
-        self.feature_ranges_ = np.array([ranges.low, ranges.high])
+    def _represent_on(self, tasks: Tasks, data: TrainingData) -> Represented:
+        blocks, n = self._take_blocks(tasks, data), len(data.blocks)
+        ranges = self._measure_on(tasks, blocks)
+        self.feature_ranges_ = np.array([ranges.low, ranges.high]) + self.origin_
         self._fit_grid(ranges)
         quantiser = tasks.send("send-bins", self.quantiser_)
         codes = tasks.map("encode-rows", encode_block, [quantiser] * n, blocks)
@@ -165,36 +101,27 @@ origin_, n_iter_, stop_reason_, violation_
         local = tasks.send("send-table", self.to_local())
         represented = tasks.map("represent-rows", represent_block, [local] * n, blocks, codes)
         tasks.release([*codes, *counted])
-        return represented
+        few = Block.of_rows(data.facts.extreme)
+        few = move_block(few, self.origin_) if self.origin_.any() else few
+        example = represent_block(self, few, self.quantiser_.encode(few.X))
+        grid = self.quantiser_.grid if self.rank_ == 0 else None
+        return Represented(blocks, represented, example, self._scales(), grid)
 
-    def _weigh(self, weighed: list[Weighed]) -> None:
-        """Find the mean of k(x, x), which is the unit of C and of the intercept."""
-        check_norms("X: kernel values", np.array([w.largest_norm for w in weighed]), "MinMaxScaler")
-        mean = sum(w.norm_sum for w in weighed) / sum(w.weight for w in weighed)
-        mean -= self._has_intercept()
-        self.kernel_mean_ = mean if mean > 0 else 1.0
-        self._cost()
-
-    def _descend_on(
-        self, tasks: Tasks, coded: list[Any], example: Any, end: float | None
-    ) -> LinearResult:
-        is_free, scale = self._has_free_intercept(), self._scales()
-        n_problems = 1 if len(self.classes_) == 2 else len(self.classes_)
-        geometry = Geometry(
-            scale, self.quantiser_.grid if self.rank_ == 0 else None,
-            self.kernel_mean_ if is_free else 1.0,
-        )  # fmt: skip
-        start = Shared(
-            np.zeros((n_problems, count_coefs(example.rows))),
-            np.zeros((n_problems, example.rows.n_extra)),
+    def _take_blocks(self, tasks: Tasks, data: TrainingData) -> list[Any]:
+        """Return the rows as the kernel needs them: centred data are moved, as `AdditiveSVC` does."""
+        self.origin_ = np.zeros(self.n_features_in_)
+        if not self._needs_nonnegative() or len(data.facts.negative) == 0:
+            return data.blocks
+        n = len(data.blocks)
+        described = tasks.map(
+            "measure-columns", describe_columns, data.blocks, [data.class_weights] * n
         )
-        plan = DescentPlan(self.tol, self.max_iter, end, draw_seed(self.random_state), is_free)
-        with show_passes(self.verbose, "round") as show:
-            if self.loss == "squared_hinge":
-                result = SmoothRun(tasks, coded, geometry, plan, show).solve(start)
-            else:
-                result = run_rounds(tasks, coded, start, geometry, plan, show)
-        self.n_iter_ = int(result.n_iter[0]) if n_problems == 1 else result.n_iter
-        self.stop_reason_ = result.stop_reason.value
-        self.violation_ = float(result.violation.max())
-        return result
+        columns = join_columns(tasks.gather(described))
+        if columns is None or not columns.is_centred():
+            self._refuse(data.facts.negative)
+        assert columns is not None
+        self._warn_of_centred(stacklevel=8)
+        self.origin_ = columns.low
+        moved = tasks.map("move-origin", move_block, data.blocks, [columns.low] * n)
+        tasks.release([*data.blocks, *described])
+        return moved

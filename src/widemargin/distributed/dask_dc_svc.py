@@ -1,11 +1,12 @@
 """The DC-SVM classifier for data that lie on a Dask cluster."""
 
+from dataclasses import replace
 from time import perf_counter
-from typing import Any, Self
 
 import numpy as np
 
 from widemargin.budget import Budget
+from widemargin.distributed.backgrounds import fetch_rows
 from widemargin.distributed.binary_problems import Setting
 from widemargin.distributed.blocks import stack
 from widemargin.distributed.levels import (
@@ -13,16 +14,15 @@ from widemargin.distributed.levels import (
     SolvedLevel,
     choose_block_level,
     close_levels,
-    fetch_rows,
-    make_end,
 )
 from widemargin.distributed.queries import CollectionsMixin, add_client
 from widemargin.distributed.reduced import reduce_levels
 from widemargin.distributed.rounds import solve_whole
-from widemargin.distributed.tasks import Tasks, check_workers, find_client
-from widemargin.distributed.training_data import TrainingData, load_rows
+from widemargin.distributed.tasks import Tasks
+from widemargin.distributed.training_data import TrainingData
 from widemargin.divide.dc_svc import DCSVC
 from widemargin.divide.level_reports import LevelReporter
+from widemargin.divide.probe import may_skip_levels
 from widemargin.exact.definiteness import warn_if_indefinite
 from widemargin.exact.svc_compatibility import find_bound
 from widemargin.kernel_arguments import (
@@ -35,7 +35,6 @@ from widemargin.kernels import Kernel, is_precomputed
 from widemargin.memory import parse_bytes
 from widemargin.problem import Problem
 from widemargin.progress import show_levels
-from widemargin.transaction import all_or_nothing
 
 #: Rows that the client looks at to choose the precision of kernel values.
 LIKE_ROWS = 1000
@@ -53,7 +52,7 @@ class DaskDCSVC(CollectionsMixin, DCSVC):
     Parameters
     ----------
     client : distributed.Client or None, default=None
-        The cluster; None for the current client.
+        The cluster; None for the current client, if there is one.
     C, kernel, gamma, degree, coef0, fit_intercept, multi_class, class_weight, tol, max_iter, \
 n_clusters, n_levels, stop_level, sample_size, partition, adaptive, background, overlap, n_nearest, \
 keep_levels, random_state, verbose, callback
@@ -97,38 +96,14 @@ n_features_in_, feature_names_in_
 
     __init__ = add_client(DCSVC)
 
-    @all_or_nothing
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit the classifier.
-
-        Parameters
-        ----------
-        X : dask.array, dask.dataframe, array-like or sparse matrix of shape (n_samples, n_features)
-            Training data. The chunks of an array may be dense or in CSR format.
-        y : dask.array, dask.dataframe.Series or array-like of shape (n_samples,)
-            Class labels of any type.
-        sample_weight : dask.array, dask.dataframe.Series or array-like of shape (n_samples,), optional
-            Factor on C for each row; rows of weight zero are left out.
-
-        Returns
-        -------
-        self : estimator
-            The fitted classifier.
-        """
-        self._check_params()
-        end, began = make_end(self.max_time), perf_counter()
-        client = find_client(self.client)
-        n_threads = check_workers(client)
-        with Tasks(client) as tasks:
-            data = load_rows(tasks, self, X, y, sample_weight, n_threads)
-            setting = self._make_setting(tasks, data, end)
-            levels = self._solve_on(tasks, data, setting, began, n_threads)
+    def _fit_on(self, tasks: Tasks, data: TrainingData, end: float | None, n_threads: int) -> None:
+        began = perf_counter()
+        setting = self._make_setting(tasks, data, end)
+        levels = self._solve_on(tasks, data, setting, began, n_threads)
         self.shape_fit_ = (data.facts.n_given, self.n_features_in_)
         problem, reduced = reduce_levels(setting, levels)
         self._keep(problem, setting.kernel, setting.split(problem), reduced)
         self.restore_model()
-        self._warn_unless_converged()
-        return self
 
     def _check_params(self) -> None:
         super()._check_params()
@@ -155,7 +130,7 @@ n_features_in_, feature_names_in_
         points = kernel.prepare(rows)
         diagonal = kernel.diag(points)
         check_kernel_range(kernel, diagonal)
-        warn_if_indefinite(kernel, rows, diagonal, stacklevel=5)
+        warn_if_indefinite(kernel, rows, diagonal, stacklevel=6)
         plan = self._plan(data.n_rows, is_warm=False)
         return Setting(
             kernel=kernel,
@@ -184,6 +159,9 @@ n_features_in_, feature_names_in_
     ) -> list[SolvedLevel]:
         """Solve the levels on the cluster, and the whole problem unless the fit stops early."""
         plan = self._plan(data.n_rows, is_warm=False)
+        if self.skip_levels and not self.keep_levels and may_skip_levels(plan, data.n_rows):
+            is_auto = self.background == "auto"
+            plan = replace(plan, is_measured=is_auto and plan.background > 0)
         sent = tasks.send("send-setting", setting)
         run = LevelRun(
             tasks, setting, sent, plan, self.keep_levels,

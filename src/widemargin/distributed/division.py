@@ -6,7 +6,8 @@ This is `widemargin.divide.kernel_kmeans` for blocks. Only the sampled rows reac
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import isqrt
-from typing import Any
+from operator import getitem
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +22,31 @@ from widemargin.divide.kernel_kmeans import (
     Sampling,
     cluster_sample,
 )
+from widemargin.divide.overlap import N_RANKS
 from widemargin.divide.partition import Partition
-from widemargin.kernels import Index
+from widemargin.kernels import Index, Points
 from widemargin.parallel import Workers, single_blas
+
+#: Bins of relative distances.
+N_BINS = 1024
+
+
+class Candidates(NamedTuple):
+    """Rows of a block that may join other clusters.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (m,)
+        Positions of the rows in the block.
+    wanted : ndarray of shape (m,)
+        The clusters that they may join.
+    bins : ndarray of shape (m,)
+        How much farther that cluster is than the nearest one, in `N_BINS` steps.
+    """
+
+    rows: Index
+    wanted: NDArray[np.int32]
+    bins: NDArray[np.int16]
 
 
 @dataclass(frozen=True)
@@ -40,12 +63,15 @@ class Division:
         Cluster of every row of each block.
     counts : ndarray of shape (n_blocks, n_clusters)
         Number of rows of each block in each cluster.
+    candidates : list of futures or None
+        The `Candidates` of each block, if they are wanted.
     """
 
     partition: Partition
     sample: Block
     clusters: list[Any]
     counts: Index
+    candidates: list[Any] | None = None
 
 
 @dataclass
@@ -139,18 +165,19 @@ class Divider:
 
     def divide(
         self, blocks: list[Any], sizes: Sequence[int], n_clusters: int, rng: np.random.Generator,
-        by_support: bool,
+        by_support: bool, *, wants_candidates: bool,
     ) -> Division:  # fmt: skip
         """Divide the rows of blocks into about ``n_clusters`` clusters.
 
         ``by_support`` samples support vectors only (DC-SVM Algorithm 1, line 6).
+        ``wants_candidates`` finds rows that may join other clusters too.
         """
         nothing = [None] * len(blocks)
         whole = _Leaves(blocks, nothing, self._count(blocks, nothing, 1), by_support)
         drawn = self._draw(whole, 0, self.sample_size, n_clusters, rng)
         samples, root = [drawn], self._cluster(drawn, 0, n_clusters, rng)
         nodes = [(root, p) for p in range(root.flat.n_parts)]
-        clusters = self._assign(blocks, nothing, {0: root.flat}, [0], samples)
+        clusters, candidates = self._assign_first(blocks, root.flat, drawn, wants_candidates)
         mean_size = sum(sizes) / n_clusters
         for _ in range(MAX_DEPTH):
             counts = self._count(blocks, clusters, len(nodes))
@@ -160,10 +187,14 @@ class Divider:
             inside = self._divide_again(leaves, nodes, samples, mean_size, rng)
             nodes, firsts = _replace_leaves(nodes)
             clusters = self._assign(blocks, clusters, inside, firsts, samples)
+            candidates = None
+        if wants_candidates and candidates is None:
+            # A cluster was divided again, so that the nearest ones are others.
+            candidates = self._rank(blocks, clusters, root.freeze(), samples)
         counts = self._count(blocks, clusters, len(nodes))
         return Division(
             root.freeze(), _concatenate(samples), clusters,
-            np.array([count.rows for count in counts]),
+            np.array([count.rows for count in counts]), candidates,
         )  # fmt: skip
 
     def _divide_again(
@@ -220,6 +251,33 @@ class Divider:
             )
         return _Node(flat.renumber(first + np.arange(len(drawn))), {})
 
+    def _assign_first(
+        self, blocks: list[Any], flat: Partition, drawn: Block, wants_candidates: bool
+    ) -> tuple[list[Any], list[Any] | None]:
+        """Assign all rows to clusters; returns also candidates, from the same kernel values."""
+        n = len(blocks)
+        if not wants_candidates:
+            return self._assign(blocks, [None] * n, {0: flat}, [0], [drawn]), None
+        routes = self.tasks.send("send-centres", (flat, drawn.X))
+        both = self.tasks.map(
+            "assign-rows", assign_ranked, [self.sent_setting] * n, [routes] * n, blocks
+        )
+        clusters, candidates = (
+            self.tasks.map("keep-clusters", getitem, both, [k] * n) for k in range(2)
+        )
+        self.tasks.release(both)
+        return clusters, candidates
+
+    def _rank(
+        self, blocks: list[Any], clusters: Sequence[Any], partition: Partition,
+        samples: list[Block],
+    ) -> list[Any]:  # fmt: skip
+        routes = self.tasks.send("send-centres", (partition, _concatenate(samples).X))
+        n = len(blocks)
+        return self.tasks.map(
+            "rank-clusters", rank_rows, [self.sent_setting] * n, [routes] * n, blocks, clusters
+        )
+
     def _assign(
         self, blocks: list[Any], clusters: Sequence[Any], inside: dict[int, Partition],
         firsts: list[int], samples: list[Block],
@@ -274,12 +332,60 @@ def assign_rows(
     """
     inside, firsts, samples = routes
     kernel = setting.kernel
-    centres = kernel.narrow(setting.prepare(samples))
     before = np.zeros(len(block), np.int32) if clusters is None else clusters
     found = np.asarray(firsts, np.int32)[before]
     with single_blas():
-        points = kernel.narrow(setting.prepare(block.X), like=centres)
+        points, centres = _prepare(setting, block, samples)
         for leaf, partition in inside.items():
             rows = np.flatnonzero(before == leaf)
             found[rows] += partition.assign(kernel, points, rows, centres, Workers(1, None))
     return found
+
+
+def assign_ranked(
+    setting: Setting, routes: tuple[Partition, Any], block: Block
+) -> tuple[NDArray[np.int32], Candidates]:
+    """Return the cluster of every row, and the rows that may join others; see `assign_rows`.
+
+    ``routes`` are the clusters, none of which is divided again, and the sampled rows.
+    """
+    partition, samples = routes
+    with single_blas():
+        points, centres = _prepare(setting, block, samples)
+        clusters, nearest, distances = partition.assign_ranked(
+            setting.kernel, points, np.arange(len(block)), centres, N_RANKS, Workers(1, None)
+        )
+    return clusters, find_candidates(clusters, nearest, distances)
+
+
+def rank_rows(
+    setting: Setting, routes: tuple[Partition, Any], block: Block, clusters: NDArray[np.int32]
+) -> Candidates:
+    """Return the rows of a block that may join other clusters than their own."""
+    partition, samples = routes
+    with single_blas():
+        points, centres = _prepare(setting, block, samples)
+        nearest, distances = partition.rank(
+            setting.kernel, points, np.arange(len(block)), centres, N_RANKS, Workers(1, None)
+        )
+    return find_candidates(clusters, nearest, distances)
+
+
+def find_candidates(
+    clusters: NDArray[np.int32], nearest: NDArray[np.int32], distances: NDArray[np.float32]
+) -> Candidates:
+    """Return the rows that may join other clusters, as `widemargin.divide.overlap.choose_copies`.
+
+    ``nearest`` and ``distances`` have a row for each rank.
+    """
+    span = np.maximum(distances[-1] - distances[0], np.finfo(np.float32).tiny)
+    rank, rows = np.nonzero(nearest != clusters)
+    farther = (distances[rank, rows] - distances[0, rows]) / span[rows]
+    bins = np.minimum(N_BINS * farther, N_BINS - 1).astype(np.int16)
+    return Candidates(rows, nearest[rank, rows], bins)
+
+
+def _prepare(setting: Setting, block: Block, samples: Any) -> tuple[Points, Points]:
+    """Return rows and sampled rows as precise as assigning them to clusters needs them."""
+    centres = setting.kernel.narrow(setting.prepare(samples))
+    return setting.kernel.narrow(setting.prepare(block.X), like=centres), centres

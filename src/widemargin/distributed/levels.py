@@ -10,35 +10,20 @@ from typing import Any
 import numpy as np
 
 from widemargin.budget import StopReason
+from widemargin.distributed.backgrounds import (
+    BackgroundRun,
+    Choice,
+    SentBackground,
+    change_duals,
+)
 from widemargin.distributed.binary_problems import Setting
-from widemargin.distributed.blocks import Block, FloatArray, as_floats, join_blocks, with_coef
+from widemargin.distributed.blocks import Block, as_floats, join_blocks, with_coef
 from widemargin.distributed.division import Divider, Division
 from widemargin.distributed.shuffle import Share, regroup
-from widemargin.distributed.tasks import Tasks, find_cache_bytes, watch_cancellation
-from widemargin.divide.background import Background, change_background
-from widemargin.divide.executors import Job, solve_job
+from widemargin.distributed.tasks import Tasks, watch_cancellation
 from widemargin.divide.level_reports import LevelReporter, Listener
 from widemargin.divide.records import LevelRecord, Plan
-from widemargin.exact.dual_problem import DualProblem
-from widemargin.exact.expansion import Expansion
 from widemargin.exact.solution import Solution
-from widemargin.kernels import Index
-
-
-@dataclass(frozen=True)
-class SentBackground:
-    """The solution of a random sample (`widemargin.divide.background`), as clusters need it.
-
-    Attributes
-    ----------
-    sample : Block
-        The rows, with their dual variables.
-    model : Expansion
-        Gives decision values.
-    """
-
-    sample: Block
-    model: Expansion
 
 
 @dataclass(frozen=True)
@@ -123,22 +108,36 @@ class LevelRun:
         The futures of the blocks of a level are released when the next one is solved.
         """
         rng = np.random.default_rng(self.plan.seed)
-        background, sent = None, None
-        if self.plan.background:
-            background = self.solve_background(blocks, sizes)
-            sent = self.tasks.send("send-background", background)
         divider = Divider(
             self.tasks, self.setting, self.sent_setting, self.plan.sample_size, self.max_bytes,
             self.plan.is_plain,
         )  # fmt: skip
+        run = BackgroundRun(
+            self.tasks, self.setting, self.sent_setting, blocks, sizes, self.plan.seed
+        )
+        tried, choice = self._choose(run, divider, rng)
+        background = None
+        if choice.background is not None:
+            (background,) = self.tasks.gather([choice.background])
+        if not choice.uses_clusters:
+            assert background is not None
+            yield self._use_sample(background, choice, began, callback), blocks
+            return
         by_support = False
         for number in range(self.plan.n_levels, last - 1, -1):
             start = perf_counter()
-            n_clusters = min(self.plan.n_clusters ** min(number, 64), sum(sizes))
-            division = divider.divide(blocks, sizes, n_clusters, rng, by_support)
+            division, tried = tried, None
+            if division is None:
+                n_clusters = self._count_clusters(number, sizes)
+                division = divider.divide(
+                    blocks, sizes, n_clusters, rng, by_support,
+                    wants_candidates=self._find_overlap(number) > 0,
+                )  # fmt: skip
             seconds = perf_counter() - start
             report = LevelReporter(number, division.counts.sum(axis=0), began, callback)
-            solved, after = self._solve_clusters(blocks, division, number, sent, report)
+            solved, after = self._solve_clusters(
+                blocks, division, number, choice.background, report
+            )
             self.tasks.release(blocks)
             record = summarise(report, solved, seconds, perf_counter() - start - seconds)
             blocks, sizes = after, [result.n_rows for result in solved]
@@ -151,27 +150,44 @@ class LevelRun:
         """Return whether the fit has to end."""
         return self.setting.end is not None and time.time() > self.setting.end
 
-    def solve_background(self, blocks: list[Any], sizes: list[int]) -> SentBackground:
-        """Solve a random sample at the client."""
-        rng, n_rows = np.random.default_rng(self.plan.seed), sum(sizes)
-        rows = np.sort(rng.permutation(n_rows)[: self.plan.background])
-        sample = fetch_rows(self.tasks, blocks, sizes, rows)
-        setting = self.setting
-        subproblems = setting.split_block(sample)
-        duals = setting.make_duals(sample, subproblems)
-        job = Job(setting.kernel, setting.prepare(sample.X), duals, setting.budget, setting.seed,
-                  seconds_left(setting))  # fmt: skip
-        solved = solve_job(job, self.max_bytes, 1)
-        coefs = [found.coef for found in solved]
-        sample = with_coef(sample, setting.fill_slots(coefs, sample.labels, subproblems))
-        by_problem = spread_coef(setting, sample)
-        support = np.flatnonzero(by_problem.any(axis=0))
-        intercepts = np.array([found.intercept for found in solved])
-        model = Expansion(
-            setting.kernel, as_floats(sample.X[support]), sample.ids[support],
-            np.ascontiguousarray(by_problem[:, support]), intercepts,
-        )  # fmt: skip
-        return SentBackground(sample, model)
+    def _choose(
+        self, run: BackgroundRun, divider: Divider, rng: np.random.Generator
+    ) -> tuple[Division | None, Choice]:
+        """Choose what an early fit uses, by measurement on held-out rows if the plan says so.
+
+        Returns also the clusters that were measured, if they are those of the first level.
+        """
+        plan = self.plan
+        if plan.is_measured:
+            n_clusters = self._count_clusters(plan.stop_level, run.sizes)
+            division = divider.divide(
+                run.blocks, run.sizes, n_clusters, rng, by_support=False,
+                wants_candidates=plan.overlap > 0,
+            )  # fmt: skip
+            return division if plan.n_levels == plan.stop_level else None, run.choose(division)
+        if plan.background:
+            nothing = np.empty(0, np.int64)
+            solving = run.solve(plan.background, self.setting.budget, nothing)
+            return None, Choice(solving, plan.background, True)
+        return None, Choice(None, 0, True)
+
+    def _find_overlap(self, number: int) -> float:
+        """Return the copies of a level as a share of its rows: the last one alone has some."""
+        return self.plan.overlap if number == self.plan.stop_level else 0.0
+
+    def _count_clusters(self, number: int, sizes: list[int]) -> int:
+        return min(self.plan.n_clusters ** min(number, 64), sum(sizes))
+
+    def _use_sample(
+        self, solved: SentBackground, choice: Choice, began: float, callback: Listener | None
+    ) -> SolvedLevel:
+        """Return the level of a fit in which the solution of a sample alone predicts."""
+        report = LevelReporter(self.plan.stop_level, np.array([choice.n_rows]), began, callback)
+        n_support = len(solved.support)
+        report.finish_cluster(0, solved.solutions, n_support)
+        result = ClusterResult(0, choice.n_rows, n_support, solved.solutions, solved.support, None)
+        record = summarise(report, [result], 0.0, perf_counter() - began)
+        return SolvedLevel(record, None, [result])
 
     def _solve_clusters(
         self, blocks: list[Any], division: Division, number: int, background: Any,
@@ -179,20 +195,20 @@ class LevelRun:
     ) -> tuple[list[ClusterResult], list[Any]]:  # fmt: skip
         """Solve every cluster of a level; returns results and the blocks with the solutions."""
         is_last = number == self.plan.stop_level
-        shares = regroup(
-            self.tasks, self.sent_setting, blocks, division, self.plan.overlap if is_last else 0.0
-        )
-        wants_support = is_last or self.keep_levels
+        shares = regroup(self.tasks, blocks, division, self._find_overlap(number))
         # The largest cluster goes first: workers finish together.
         order = [int(c) for c in np.argsort(-report.sizes, kind="stable")]
+        solve = solve_last_cluster if is_last else solve_cluster
         solving = [
-            self.tasks.submit("solve-cluster", solve_cluster, self.sent_setting, background, c,
-                              wants_support, not is_last, shares[c])
+            self.tasks.submit("solve-cluster", solve, self.sent_setting, background, c, shares[c],
+                              is_last or self.keep_levels)
             for c in order
         ]  # fmt: skip
-        after = [self.tasks.submit("keep-rows", getitem, task, 1) for task in solving]
-        told = [self.tasks.submit("report-cluster", getitem, task, 0) for task in solving]
-        self.tasks.release(solving)
+        told, after = solving, list[Any]()
+        if not is_last:
+            after = [self.tasks.submit("keep-rows", getitem, task, 1) for task in solving]
+            told = [self.tasks.submit("report-cluster", getitem, task, 0) for task in solving]
+            self.tasks.release(solving)
         results: dict[int, ClusterResult] = {}
         n_support = 0
         for k, result in self.tasks.gather_completed(told):
@@ -201,28 +217,29 @@ class LevelRun:
             report.finish_cluster(result.cluster, result.solutions, n_support)
         self.tasks.release([share for of_cluster in shares for share in of_cluster])
         self.tasks.release(told)
-        return [results[c] for c in sorted(results)], [after[order.index(c)] for c in sorted(order)]
+        by_cluster = np.argsort(order).tolist() if after else []
+        return [results[c] for c in sorted(results)], [after[k] for k in by_cluster]
 
 
 def solve_cluster(
     setting: Setting,
     background: SentBackground | None,
     cluster: int,
-    wants_support: bool,
-    wants_rows: bool,
     shares: list[Share],
-) -> tuple[ClusterResult, Block | None]:
-    """Solve the binary problems of a cluster (DC-SVM Eq. 2) on the worker that has its rows."""
+    wants_support: bool,
+) -> tuple[ClusterResult, Block]:
+    """Solve the binary problems of a cluster (DC-SVM Eq. 2) on the worker that has its rows.
+
+    Returns what the client learns, and the rows with their dual variables.
+    """
     own = join_blocks([share.own for share in shares])
     copies = [share.copies for share in shares if share.copies is not None]
     block = join_blocks([own, *copies]) if copies else own
     subproblems = setting.split_block(block)
     duals = setting.make_duals(block, subproblems)
     if background is not None:
-        duals = _change(setting, block, duals, background)
-    job = Job(setting.kernel, setting.prepare(block.X), duals, setting.budget, setting.seed,
-              seconds_left(setting))  # fmt: skip
-    solved = solve_job(job, find_cache_bytes(setting.memory), 1, None, watch_cancellation())
+        duals = change_duals(setting, block, duals, background)
+    solved = setting.solve(block.X, duals, setting.budget, watch_cancellation())
     coef = setting.fill_slots([s.coef for s in solved], block.labels, subproblems)
     block = with_coef(block, coef)
     is_own = np.isin(block.ids, own.ids) if copies else np.ones(len(block), bool)
@@ -235,66 +252,18 @@ def solve_cluster(
         support=take_floats(block, is_support & is_own) if wants_support else None,
         copies=take_floats(block, is_support & ~is_own) if copies else None,
     )
-    if not wants_rows:
-        return result, None
     return result, block if not copies else block.take(np.flatnonzero(is_own))
 
 
-def _change(
-    setting: Setting, block: Block, duals: list[DualProblem], background: SentBackground
-) -> list[DualProblem]:
-    """Return the problems whose variables are changes of the background's dual variables."""
-    sample, subproblems = background.sample, setting.split_block(block)
-    assert sample.coef is not None
-    before = np.zeros((len(block), setting.n_slots))
-    at = np.minimum(np.searchsorted(sample.ids, block.ids), len(sample) - 1)
-    drawn = sample.ids[at] == block.ids
-    before[drawn] = sample.coef[at[drawn]]
-    values = background.model.decide(
-        as_floats(block.X), max_bytes=find_cache_bytes(setting.memory), n_jobs=1
-    )
-    coefs = setting.read_slots(before, block.labels, subproblems)
-    found = [_bare_solution(coef) for coef in coefs]
-    decisions = [values[sub.index, p] for p, sub in enumerate(subproblems)]
-    return change_background(duals, Background(found, decisions))
-
-
-def _bare_solution(coef: FloatArray) -> Solution:
-    return Solution(coef, np.empty(0), 0.0, 0.0, 0.0, 0.0)
-
-
-def seconds_left(setting: Setting) -> float | None:
-    """Return the seconds until the fit has to end, by the clock that machines share."""
-    return None if setting.end is None else max(0.0, setting.end - time.time())
+def solve_last_cluster(*args: Any) -> ClusterResult:
+    """Solve a cluster as `solve_cluster` does, whose rows are not needed any more."""
+    return solve_cluster(*args)[0]
 
 
 def take_floats(block: Block, is_chosen: Any) -> Block:
     """Return some rows of a block as floats."""
     taken = block.take(np.flatnonzero(is_chosen))
     return replace(taken, X=as_floats(taken.X))
-
-
-def spread_coef(setting: Setting, block: Block) -> FloatArray:
-    """Return the dual variables of a block, of shape (n_problems, n)."""
-    assert block.coef is not None
-    subproblems = setting.split_block(block)
-    out = np.zeros((len(subproblems), len(block)))
-    mine = setting.read_slots(block.coef, block.labels, subproblems)
-    for p, (sub, coef) in enumerate(zip(subproblems, mine, strict=True)):
-        out[p, sub.index] = coef
-    return out
-
-
-def fetch_rows(tasks: Tasks, blocks: list[Any], sizes: list[int], rows: Index) -> Block:
-    """Fetch rows by their position among those of all blocks; ``rows`` ascend."""
-    ends = np.cumsum(sizes)
-    each = np.split(rows, np.searchsorted(rows, ends[:-1]))
-    taken = [
-        tasks.submit("draw-rows", Block.take, blocks[b], at - (ends[b] - sizes[b]))
-        for b, at in enumerate(each)
-        if len(at)
-    ]
-    return join_blocks(tasks.gather(taken))
 
 
 def summarise(
@@ -313,11 +282,6 @@ def summarise(
         solving_seconds=solving_seconds,
         is_complete=all(s.stop_reason != StopReason.MAX_TIME for s in found),
     )
-
-
-def make_end(max_time: float | None) -> float | None:
-    """Return when a fit has to end, by `time.time`."""
-    return None if max_time is None else time.time() + max_time
 
 
 def choose_block_level(plan: Plan, n_threads: int) -> int:

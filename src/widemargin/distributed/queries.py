@@ -1,7 +1,10 @@
 """Mixin: estimators that fit and predict on Dask collections."""
 
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from inspect import Parameter, signature
-from typing import Any
+from typing import Any, Self
 from uuid import uuid4
 
 import numpy as np
@@ -16,21 +19,78 @@ from widemargin.distributed.collections import (
     is_collection,
     merge_columns,
 )
+from widemargin.distributed.tasks import Tasks, check_workers, find_client, has_client
+from widemargin.distributed.training_data import TrainingData, load_rows
+from widemargin.kernels.base import SMALL_ROWS
+from widemargin.transaction import all_or_nothing, call_inside
 
 #: Parameters of the model on a worker, where a class has them.
 TASK_PARAMS = {"n_jobs": 1, "memory": "200 MB"}
 
 
-class CollectionsMixin:
-    """Predictions on Dask collections, and the way back to the estimator for one machine.
+class CollectionsMixin(ABC):
+    """Fits and predictions on Dask collections, and the way back to the estimator for one machine.
 
     A class names that estimator, whose parameters it has beside ``client``, in ``_local_class``.
     """
 
     client: Any
     classes_: Any
+    max_time: float | None
     _local_class: type
     get_params: Any
+    _check_params: Callable[[], None]
+    _warn_unless_converged: Callable[[], None]
+
+    @all_or_nothing
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the classifier, on the cluster or in this process.
+
+        Plain arrays are fitted in this process, as the local estimator does it, if there is no client
+        or if they have at most 200 rows.
+
+        Parameters
+        ----------
+        X : dask.array, dask.dataframe, array-like or sparse matrix of shape (n_samples, n_features)
+            Training data. The chunks of an array may be dense or in CSR format.
+        y : dask.array, dask.dataframe.Series or array-like of shape (n_samples,)
+            Class labels of any type.
+        sample_weight : dask.array, dask.dataframe.Series or array-like of shape (n_samples,), optional
+            Factor on C for each row; rows of weight zero are left out.
+
+        Returns
+        -------
+        self : estimator
+            The fitted classifier.
+        """
+        if self._fits_here(X, y, sample_weight):
+            return call_inside(super().fit, X, y, sample_weight)  # type: ignore[misc]
+        self._check_params()
+        end = None if self.max_time is None else time.time() + self.max_time
+        client = find_client(self.client)
+        n_threads = check_workers(client)
+        with Tasks(client) as tasks:
+            data = load_rows(tasks, self, X, y, sample_weight, n_threads)
+            self._fit_on(tasks, data, end, n_threads)
+        self._warn_unless_converged()
+        return self
+
+    @abstractmethod
+    def _fit_on(self, tasks: Tasks, data: TrainingData, end: float | None, n_threads: int) -> None:
+        """Fit to rows on the cluster.
+
+        ``end`` is when the fit has to end, by `time.time`, whose clock machines share.
+        """
+
+    def _fits_here(self, X: Any, y: Any, sample_weight: Any) -> bool:
+        """Return whether the local estimator fits: plain arrays that are few, or without a client."""
+        if any(is_collection(values) for values in (X, y, sample_weight)):
+            return False
+        if self.client is None and not has_client():
+            return True
+        shape = getattr(X, "shape", None)
+        n_rows = shape[0] if shape else len(X) if hasattr(X, "__len__") else 0
+        return int(n_rows) <= SMALL_ROWS
 
     def decision_function(self, X: Any) -> Any:
         """Compute the decision function of the given data.

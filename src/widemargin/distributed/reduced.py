@@ -9,9 +9,10 @@ from dataclasses import replace
 import numpy as np
 
 from widemargin.budget import worst_reason
+from widemargin.distributed.backgrounds import SentBackground, spread_coef
 from widemargin.distributed.binary_problems import Setting
 from widemargin.distributed.blocks import Block, FloatArray, as_floats, join_blocks
-from widemargin.distributed.levels import ClusterResult, SentBackground, SolvedLevel, spread_coef
+from widemargin.distributed.levels import ClusterResult, SolvedLevel
 from widemargin.divide.background import Background
 from widemargin.divide.overlap import Copies
 from widemargin.divide.records import Level
@@ -43,7 +44,7 @@ def _blocks_of(level: SolvedLevel) -> list[Block]:
     if level.division is not None:
         found.append(level.division.sample)
     if level.background is not None:
-        found.append(level.background.sample)
+        found.append(level.background.support)
     return [block for block in found if block is not None]
 
 
@@ -93,7 +94,7 @@ def _reduce_background(
     if background is None:
         return None
     coef = np.zeros((len(rows), setting.n_slots))
-    coef[np.searchsorted(rows.ids, background.sample.ids)] = background.sample.coef
+    coef[np.searchsorted(rows.ids, background.support.ids)] = background.support.coef
     coefs = setting.read_slots(coef, rows.labels, subproblems)
     solutions = [
         Solution(mine, np.empty(0), float(intercept), 0.0, 0.0, 0.0)

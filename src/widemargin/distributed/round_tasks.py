@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from widemargin.distributed.backgrounds import spread_coef
 from widemargin.distributed.binary_problems import Setting
 from widemargin.distributed.blocks import Block, FloatArray, join_blocks, with_coef
-from widemargin.distributed.levels import seconds_left, spread_coef, take_floats
-from widemargin.distributed.tasks import find_cache_bytes, watch_cancellation
-from widemargin.divide.executors import Job, solve_job
+from widemargin.distributed.levels import take_floats
+from widemargin.distributed.tasks import watch_cancellation
 from widemargin.exact.dual_problem import DualProblem
 from widemargin.kernels import Index
 from widemargin.parallel import Workers, single_blas
@@ -287,10 +287,7 @@ def _solve_moves(
     deltas, n_iter = [np.zeros(len(move)) for move in moves], np.zeros(len(moves), np.intp)
     going = np.flatnonzero(np.isfinite(tol))
     budget = replace(setting.budget, tol=float(tol[going].min()))
-    points = setting.prepare(opened.block.X)
-    job = Job(setting.kernel, points, [moves[p] for p in going], budget, setting.seed,
-              seconds_left(setting))  # fmt: skip
-    solved = solve_job(job, find_cache_bytes(setting.memory), 1, None, watch_cancellation())
+    solved = setting.solve(opened.block.X, [moves[p] for p in going], budget, watch_cancellation())
     for p, found in zip(going, solved, strict=True):
         deltas[p], n_iter[p] = found.coef, found.n_iter
     return deltas, n_iter

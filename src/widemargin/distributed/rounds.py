@@ -26,7 +26,7 @@ import numpy as np
 from widemargin.budget import StopReason
 from widemargin.distributed.binary_problems import Setting
 from widemargin.distributed.blocks import Block, FloatArray, join_blocks
-from widemargin.distributed.levels import ClusterResult, SolvedLevel, seconds_left, summarise
+from widemargin.distributed.levels import ClusterResult, SolvedLevel, summarise
 from widemargin.distributed.round_tasks import (
     Standing,
     apply_step,
@@ -140,7 +140,7 @@ class RoundRun:
             return StopReason.CONVERGED
         if 0 <= budget.max_iter <= np.max(self.n_iter):
             return StopReason.MAX_ITER
-        if seconds_left(self.setting) == 0.0:
+        if self.setting.seconds_left() == 0.0:
             return StopReason.MAX_TIME
         return StopReason.STALLED if pace.is_lost() else None
 

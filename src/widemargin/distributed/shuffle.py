@@ -11,35 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from widemargin.distributed.binary_problems import Setting
 from widemargin.distributed.blocks import Block
-from widemargin.distributed.division import Division
+from widemargin.distributed.division import N_BINS, Candidates, Division
 from widemargin.distributed.tasks import Tasks
-from widemargin.divide.overlap import N_RANKS
-from widemargin.divide.partition import Partition, split_by_group
+from widemargin.divide.partition import split_by_group
 from widemargin.kernels import Index
-from widemargin.parallel import Workers, single_blas
-
-#: Bins of relative distances.
-N_BINS = 1024
-
-
-class Candidates(NamedTuple):
-    """Rows of a block that may join other clusters.
-
-    Attributes
-    ----------
-    rows : ndarray of shape (m,)
-        Positions of the rows in the block.
-    wanted : ndarray of shape (m,)
-        The clusters that they may join.
-    bins : ndarray of shape (m,)
-        How much farther that cluster is than the nearest one, in `N_BINS` steps.
-    """
-
-    rows: Index
-    wanted: NDArray[np.int32]
-    bins: NDArray[np.int16]
 
 
 class Share(NamedTuple):
@@ -49,9 +25,7 @@ class Share(NamedTuple):
     copies: Block | None
 
 
-def regroup(
-    tasks: Tasks, sent_setting: Any, blocks: list[Any], division: Division, overlap: float
-) -> list[list[Any]]:
+def regroup(tasks: Tasks, blocks: list[Any], division: Division, overlap: float) -> list[list[Any]]:
     """Return for each cluster the futures of its rows, one `Share` from every block that has some.
 
     ``overlap`` is the number of copies as a share of the rows of a cluster.
@@ -59,7 +33,7 @@ def regroup(
     n_blocks, n_clusters = division.counts.shape
     candidates, limits, n_copies = [None] * n_blocks, None, np.zeros_like(division.counts)
     if overlap:
-        candidates, limits, n_copies = _find_copies(tasks, sent_setting, blocks, division, overlap)
+        candidates, limits, n_copies = _find_copies(tasks, division, overlap)
     parts = tasks.map(
         "split-rows", split_rows, blocks, division.clusters, candidates, [limits] * n_blocks,
         [n_clusters] * n_blocks,
@@ -71,16 +45,11 @@ def regroup(
     ]
 
 
-def _find_copies(
-    tasks: Tasks, sent_setting: Any, blocks: list[Any], division: Division, overlap: float
-) -> tuple[list[Any], Any, Index]:
+def _find_copies(tasks: Tasks, division: Division, overlap: float) -> tuple[list[Any], Any, Index]:
     """Return candidates of each block, the limits of all clusters, and the numbers of copies."""
     n_blocks, n_clusters = division.counts.shape
-    routes = tasks.send("send-centres", (division.partition, division.sample.X))
-    candidates = tasks.map(
-        "rank-clusters", rank_rows, [sent_setting] * n_blocks, [routes] * n_blocks, blocks,
-        division.clusters,
-    )  # fmt: skip
+    candidates = division.candidates
+    assert candidates is not None
     counted = tasks.map("count-candidates", count_candidates, candidates, [n_clusters] * n_blocks)
     counts = np.array(tasks.gather(counted))
     limits = choose_limits(counts.sum(axis=0), overlap * division.counts.sum(axis=0))
@@ -101,25 +70,6 @@ def choose_limits(counts: Index, wanted: NDArray[np.float64]) -> Index:
     first = np.where(sums[:, -1] > 0, (sums == 0).sum(axis=1) + 1, 0)
     is_short = (limits < first) & (np.floor(wanted) >= 1)
     return np.where(is_short, np.minimum(first, N_BINS), limits)
-
-
-def rank_rows(
-    setting: Setting, routes: tuple[Partition, Any], block: Block, clusters: NDArray[np.int32]
-) -> Candidates:
-    """Find the clusters nearest to every row, as `widemargin.divide.overlap.choose_copies` does."""
-    partition, samples = routes
-    kernel = setting.kernel
-    centres = kernel.narrow(setting.prepare(samples))
-    points = kernel.narrow(setting.prepare(block.X), like=centres)
-    with single_blas():
-        nearest, distances = partition.rank(
-            kernel, points, np.arange(len(block)), centres, N_RANKS, Workers(1, None)
-        )
-    span = np.maximum(distances[-1] - distances[0], np.finfo(np.float32).tiny)
-    rank, rows = np.nonzero(nearest != clusters)
-    farther = (distances[rank, rows] - distances[0, rows]) / span[rows]
-    bins = np.minimum(N_BINS * farther, N_BINS - 1).astype(np.int16)
-    return Candidates(rows, nearest[rank, rows], bins)
 
 
 def count_candidates(candidates: Candidates, n_clusters: int) -> Index:

@@ -5,6 +5,8 @@ So Dask can compute again whatever is lost with a worker.
 """
 
 import pickle
+import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from typing import Any, Self
@@ -12,6 +14,7 @@ from uuid import uuid4
 
 from widemargin import __version__
 from widemargin.deadline import is_late, start_deadline
+from widemargin.memory import Buffers
 from widemargin.parallel import WorkInterruptedError
 
 #: Seconds that a Dask cluster may be without workers, which may be restarting, and seconds between two
@@ -31,6 +34,18 @@ def import_dask() -> Any:
     except ImportError as error:
         raise ImportError(NEEDS_DASK) from error
     return distributed
+
+
+def has_client() -> bool:
+    """Return whether this process has a current client; Dask is not imported if nobody has."""
+    distributed = sys.modules.get("distributed")
+    if distributed is None:
+        return False
+    try:
+        distributed.get_client()
+    except ValueError:
+        return False
+    return True
 
 
 def find_client(client: Any) -> Any:
@@ -217,6 +232,23 @@ class Tasks:
 
 #: Stands for the result of a task that has to run again.
 _NOT_YET = object()
+
+
+class WorkerBuffers:
+    """Memory that the tasks of a fit use one after another on a worker, one part for each thread.
+
+    It belongs to an object that is sent to the workers, and goes with it: nothing is sent of it.
+    """
+
+    def __init__(self) -> None:
+        self._of_thread: dict[int, Buffers] = {}
+
+    def __reduce__(self) -> Any:
+        return WorkerBuffers, ()
+
+    def take(self) -> Buffers:
+        """Return the memory of the thread that calls this."""
+        return self._of_thread.setdefault(threading.get_ident(), Buffers())
 
 
 def find_cache_bytes(memory: int | None) -> int:
