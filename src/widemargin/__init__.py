@@ -10,7 +10,9 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "AdditiveSVC": "widemargin.additive.additive_svc",
+    "AdditiveSVCCV": "widemargin.additive.additive_svc_cv",
     "AdditiveSVR": "widemargin.additive.additive_svr",
+    "AdditiveSVRCV": "widemargin.additive.additive_svr_cv",
     "DCSVC": "widemargin.divide.dc_svc",
     "DCSVR": "widemargin.divide.dc_svr",
     "IntersectionSVC": "widemargin.additive.intersection_svc",
@@ -35,7 +37,9 @@ __all__ = [
     "DCSVR",
     "LRSVC",
     "AdditiveSVC",
+    "AdditiveSVCCV",
     "AdditiveSVR",
+    "AdditiveSVRCV",
     "IntersectionSVC",
     "KernelOneClassSVM",
     "KernelSVC",
@@ -71,7 +75,9 @@ if TYPE_CHECKING:
         plotting,
     )
     from widemargin.additive.additive_svc import AdditiveSVC
+    from widemargin.additive.additive_svc_cv import AdditiveSVCCV
     from widemargin.additive.additive_svr import AdditiveSVR
+    from widemargin.additive.additive_svr_cv import AdditiveSVRCV
     from widemargin.additive.intersection_svc import IntersectionSVC
     from widemargin.additive.lr_svc import LRSVC
     from widemargin.additive.power_mean_svc import PowerMeanSVC

@@ -216,7 +216,7 @@ def test_bad_parameters(curves, params, message):
 
 def test_negative_features_are_refused(curves):
     X, y = curves
-    with pytest.raises(ValueError, match="AdditiveSVR needs features >= 0.* or use KernelSVR"):
+    with pytest.raises(ValueError, match=r"AdditiveSVR needs features >= 0.* or use KernelSVR"):
         AdditiveSVR().fit(X - 0.1, y)
 
 
@@ -243,7 +243,8 @@ def test_exported_c_predicts_the_same(curves, tmp_path, dtype):
     main_c.write_text(
         '#include <stdio.h>\n#include "model.h"\n'
         "int main(void) { float x[MODEL_N_FEATURES];\n"
-        'for (;;) { for (int j = 0; j < MODEL_N_FEATURES; j++) if (scanf("%f", &x[j]) != 1) return 0;\n'
+        "for (;;) { for (int j = 0; j < MODEL_N_FEATURES; j++)\n"
+        'if (scanf("%f", &x[j]) != 1) return 0;\n'
         'float y; model_predict(x, &y); printf("%.9g\\n", (double) y); } }\n'
     )
     binary = tmp_path / "main"
@@ -276,7 +277,9 @@ def test_the_command_trains_and_predicts(curves, tmp_path, capsys):
     data, file = str(tmp_path / "d.csv"), str(tmp_path / "m.wm")
     assert main(["train", data, "-o", file, "--estimator", "AdditiveSVR", "--epsilon", "1"]) == 0
     shown = capsys.readouterr().out
-    assert "AdditiveSVR" in shown and "rank of the table" in shown and "classes" not in shown
+    assert "AdditiveSVR" in shown
+    assert "rank of the table" in shown
+    assert "classes" not in shown
     assert main(["predict", file, data]) == 0
     predicted = np.array(capsys.readouterr().out.split(), float)
     assert_allclose(predicted, AdditiveSVR(epsilon=1.0).fit(X, y).predict(X), rtol=1e-8)

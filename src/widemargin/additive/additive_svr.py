@@ -1,4 +1,4 @@
-"""AdditiveSVR: a regression with an additive kernel, at the cost of a linear one, by spectral tables."""
+"""AdditiveSVR: an SVM for regression with an additive kernel, at the cost of a linear one."""
 
 import warnings
 from collections.abc import Callable
@@ -41,8 +41,8 @@ class AdditiveSVR(SpectralMixin, RegressorMixin, BaseEstimator):
     """Support vector regression with an additive kernel, at the cost of a linear one.
 
     An additive kernel is a sum over features of a kernel of two numbers, so a prediction is an
-    intercept plus a sum of curves, one for each feature: see `shape_functions` and `explain`. Codes and
-    tables are those of `AdditiveSVC`.
+    intercept plus a sum of curves, one for each feature: see `shape_functions` and `explain`. Codes
+    and tables are those of `AdditiveSVC`.
 
     Parameters
     ----------
@@ -56,7 +56,8 @@ class AdditiveSVR(SpectralMixin, RegressorMixin, BaseEstimator):
         unit of the targets.
     kernel : str, callable or Kernel, default="chi2"
         As in `AdditiveSVC`: ``"chi2"``, ``"intersection"``, ``"hellinger"``, ``"jensen_shannon"``,
-        ``"power_mean"``, an additive kernel object, or a callable ``k(x, y)`` of two arrays of numbers.
+        ``"power_mean"``, an additive kernel object, or a callable ``k(x, y)`` of two arrays of
+        numbers.
     p : float, default=-1.0
         Exponent of the power mean, not positive.
     rank : int or "auto", default="auto"
@@ -66,9 +67,9 @@ class AdditiveSVR(SpectralMixin, RegressorMixin, BaseEstimator):
     binning : {"auto", "uniform", "sqrt", "quantile"}, default="auto"
         Spacing of the bins, as in `AdditiveSVC`.
     scaling : {"auto", "max"} or None, default="auto"
-        ``"max"`` divides every feature by its largest value in training. ``"auto"`` is ``"max"`` if the
-        data are dense and the widest range of a feature is more than ten times the median range; see
-        `scaling_`.
+        ``"max"`` divides every feature by its largest value in training. ``"auto"`` is ``"max"`` if
+        the data are dense and the widest range of a feature is more than ten times the median range;
+        see `scaling_`.
     loss : {"squared_epsilon_insensitive", "epsilon_insensitive"}, \
 default="squared_epsilon_insensitive"
         Loss of an error beyond the tube: its square or its size.
@@ -242,9 +243,9 @@ default="squared_epsilon_insensitive"
         span = float(np.ptp(targets))
         if 0 < span <= 2 * self.epsilon:
             warnings.warn(
-                f"epsilon: the tube of {self.epsilon:g} on either side holds all targets, which differ "
-                f"by {span:g} at most, so that the model is constant; epsilon has the unit of the "
-                "targets, give a smaller one",
+                f"epsilon: the tube of {self.epsilon:g} on either side holds all targets, which "
+                f"differ by {span:g} at most, so that the model is constant; epsilon has the unit of "
+                "the targets, give a smaller one",
                 UserWarning,
                 stacklevel=4,
             )
@@ -298,8 +299,8 @@ default="squared_epsilon_insensitive"
     ) -> LinearResult:
         """Solve the dual with targets in units of their standard deviation.
 
-        Divided by the square of this unit, the objective is that of targets, epsilon and dual variables
-        in the unit. Of the losses, the one that is not squared has its C divided by the unit.
+        Divided by the square of this unit, the objective is that of targets, epsilon and dual
+        variables in the unit. The loss that is not squared has its C divided by the unit.
         """
         n = len(targets)
         dual = TargetDual(

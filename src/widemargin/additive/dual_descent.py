@@ -289,6 +289,8 @@ class _Group:
         self.is_done = np.zeros(k, bool)
         self.n_iter = np.zeros(k, np.int64)
         self.violation = np.full(k, np.inf)
+        # The violation without that of the intercept.
+        self.spread = np.full(k, np.inf)
         per_row = max(count_work(rows) * k / max(n, 1), 1.0)
         self.piece = max(1, int(PIECE_WORK / per_row))
         # All groups share the multiplications that may be spent on finishing.
@@ -357,7 +359,8 @@ class _Group:
                 self.extra[:, -1] += self.moves.astype(self.extra.dtype)
             is_whole = self._sweep(rng.permutation(order), tops, bottoms, settings.deadline)
             going = ~self.is_done
-            self.violation[going] = np.maximum(self.highest - self.lowest, 0.0)[going]
+            self.spread[going] = np.maximum(self.highest - self.lowest, 0.0)[going]
+            self.violation[going] = self.spread[going]
             if self.step:
                 self._find_moves(going)
             self.n_iter[going] += 1
@@ -421,6 +424,10 @@ class _Group:
                 # Shrunk rows were judged by an older solution: make one more pass with all rows.
                 self.is_done[k] = not self.shrunk[:, k].any()
                 self.shrunk[:, k] = self.is_done[k]
+                tops[k], bottoms[k] = np.inf, -np.inf
+            elif self.spread[k] <= tol:
+                # Only the intercept moves. Shrunk rows, which may be all, must see where it is now.
+                self.shrunk[:, k] = False
                 tops[k], bottoms[k] = np.inf, -np.inf
             else:
                 tops[k] = self.highest[k] if self.highest[k] > 0 else np.inf

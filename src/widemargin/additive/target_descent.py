@@ -244,20 +244,20 @@ class _TargetDescent:
             order = rng.permutation(np.flatnonzero(~self.shrunk))
             self.extra[:, -1:] += self.move
             is_whole = self._sweep(order, threshold, settings.deadline)
+            of_rows = self.violation
             self._find_move()
             self.n_iter += 1
             if not is_whole:
                 return StopReason.MAX_TIME
             if callback is not None:
                 callback(self.n_iter, self.violation)
-            if self.violation <= tol:
-                if is_full:
-                    return StopReason.CONVERGED
-                # Shrunk rows were judged by an older solution: make one more pass with all rows.
+            if self.violation <= tol and is_full:
+                return StopReason.CONVERGED
+            threshold = of_rows
+            if of_rows <= tol:
+                # Shrunk rows were judged by an older solution and by an intercept that may still move.
                 self.shrunk[:] = False
                 threshold = np.inf
-            else:
-                threshold = self.violation
             if is_late(settings.deadline):
                 return StopReason.MAX_TIME
         return StopReason.MAX_ITER

@@ -14,9 +14,10 @@ from widemargin.arguments import check_choice, check_flag
 from widemargin.divide.dc_svc import DCSVC
 from widemargin.divide.search_regions import draw_regions, fit_region_rows
 from widemargin.exact.calibration import METHODS, calibrate
+from widemargin.exact.fold_search import begin, is_refitted
 from widemargin.exact.kernel_svc import KernelSVC
 from widemargin.exact.search import STORED_SHARE, Found, SearchData
-from widemargin.exact.search_base import KernelSearch, begin, is_refitted
+from widemargin.exact.search_base import KernelSearch
 from widemargin.exact.search_folds import Fold, make_class_folds, split_rows
 from widemargin.exact.search_grid import with_gamma
 from widemargin.exact.search_scoring import FoldScorer, HeldOutClassifier, resolve_scorer

@@ -6,9 +6,10 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 
+from widemargin.exact.fold_search import begin
 from widemargin.exact.kernel_svr import KernelSVR
 from widemargin.exact.search import SearchData
-from widemargin.exact.search_base import KernelSearch, begin
+from widemargin.exact.search_base import KernelSearch
 from widemargin.exact.search_folds import make_target_folds, split_rows
 from widemargin.exact.search_grid import check_values, find_epsilons, spread_of
 from widemargin.exact.search_scoring import FoldScorer, HeldOutRegressor, resolve_scorer

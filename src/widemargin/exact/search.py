@@ -93,6 +93,24 @@ class Found:
     is_on_border: bool
 
 
+def choose_cell(surface: Surface) -> tuple[Cell, float]:
+    """Choose the best cell, and return it with its mean score.
+
+    If no cell was evaluated on all rows and folds, it is the best one on the largest sample, then the
+    best one on some folds, then the middle of the grid, which has no score.
+    """
+    cell = surface.choose() if surface.is_complete.any() else None
+    if cell is not None:
+        return cell, float(surface.means[cell])
+    cell = surface.choose_by_samples() or surface.choose()
+    if cell is None:
+        g, e, c = ((size - 1) // 2 for size in surface.grid.shape)
+        return (g, e, c), float("nan")
+    if np.isnan(surface.sample_scores[cell]):
+        return cell, float(np.nanmean(surface.scores[cell]))
+    return cell, float(surface.sample_scores[cell])
+
+
 def search(
     data: SearchData, grid: Grid, settings: PathSettings, options: SearchOptions, workers: Workers
 ) -> Found:
@@ -217,21 +235,9 @@ class _Search:
         return is_new
 
     def _conclude(self) -> Found:
-        surface = self.surface
-        cell = surface.choose() if surface.is_complete.any() else None
-        if cell is not None:
-            score = float(surface.means[cell])
-        else:
-            cell = surface.choose_by_samples() or surface.choose()
-            if cell is None:
-                middle = tuple((size - 1) // 2 for size in surface.grid.shape)
-                cell, score = (middle[0], middle[1], middle[2]), float("nan")
-            elif np.isnan(surface.sample_scores[cell]):
-                score = float(np.nanmean(surface.scores[cell]))
-            else:
-                score = float(surface.sample_scores[cell])
+        cell, score = choose_cell(self.surface)
         decisions = {} if self.held_out is None else self.held_out.of(cell)
-        return Found(surface, cell, score, decisions, self._is_on_border())
+        return Found(self.surface, cell, score, decisions, self._is_on_border())
 
     def _is_on_border(self) -> bool:
         options = self.options

@@ -90,11 +90,11 @@ def find_gammas(kernel: Kernel, problem: Problem, n_values: int, seed: int) -> F
     if kernel.has_feature_gamma:
         scale = resolve_gamma("scale", problem, per_feature=True)
         low, high = (end * scale for end in FEATURE_RANGE)
-        return _spread(low, high, n_values)
+        return spread_values(low, high, n_values)
     if not _is_radial(kernel):
         lengths = float(np.average(Linear().diag(Linear().prepare(sample)), weights=weights))
         low, high = (end / max(lengths, 1e-300) for end in PRODUCT_RANGE)
-        return _spread(low, high, n_values)
+        return spread_values(low, high, n_values)
     distances = _measure_distances(Chi2() if isinstance(kernel, ExpChi2) else Linear(), sample)
     if not distances.any():
         raise ValueError(
@@ -105,7 +105,7 @@ def find_gammas(kernel: Kernel, problem: Problem, n_values: int, seed: int) -> F
     nearest = np.where(distances > 0, distances, np.inf).min(axis=1)
     high = NARROW_FACTOR / _quantile(nearest, weights, 0.5)
     high = float(np.clip(high, LEAST_RATIO * low, MOST_RATIO * low))
-    return _spread(low, high, n_values)
+    return spread_values(low, high, n_values)
 
 
 def find_costs(
@@ -120,13 +120,13 @@ def find_costs(
         scale = float(share @ np.diagonal(K) - share @ K @ share)
         scale = scale if scale > 0 else max(float(np.abs(K).max()), 1e-300)
     low, high = (end * target_scale / scale for end in COST_RANGE)
-    return _spread(low, high, n_values)
+    return spread_values(low, high, n_values)
 
 
 def find_epsilons(targets: FloatArray, weights: FloatArray, n_values: int) -> FloatArray:
     """A geometric range of epsilons that suits how much the targets vary."""
     spread = spread_of(targets, weights)
-    return _spread(EPSILON_RANGE[0] * spread, EPSILON_RANGE[1] * spread, n_values)
+    return spread_values(EPSILON_RANGE[0] * spread, EPSILON_RANGE[1] * spread, n_values)
 
 
 def spread_of(targets: FloatArray, weights: FloatArray) -> float:
@@ -149,7 +149,7 @@ def _is_radial(kernel: Kernel) -> bool:
     return isinstance(kernel, SummedKernel) and kernel.has_exponential
 
 
-def _spread(low: float, high: float, n_values: int) -> FloatArray:
+def spread_values(low: float, high: float, n_values: int) -> FloatArray:
     """A geometric range, its middle if one value is wanted, rounded to three digits."""
     values = np.geomspace(low, high, n_values) if n_values > 1 else np.array([(low * high) ** 0.5])
     return np.array([float(f"{value:.3g}") for value in values])

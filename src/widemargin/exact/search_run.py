@@ -147,13 +147,10 @@ class Evaluation:
     def _record(self, cell: Cell, fold: int, step: Step) -> None:
         began = time.perf_counter()
         score = self.score(fold, step.decisions)
-        at = (*cell, fold)
+        seconds = step.score_seconds + time.perf_counter() - began
         with self._lock:
             surface = self.surface
-            surface.scores[at] = score
-            surface.fit_seconds[at] = step.fit_seconds
-            surface.score_seconds[at] = step.score_seconds + time.perf_counter() - began
-            surface.stop_reasons[at] = step.stop_reason
+            surface.record(cell, fold, score, step.stop_reason, step.fit_seconds, seconds)
             if self.held_out is not None:
                 self.held_out.add(cell, fold, step.decisions)
             if self.listener is not None:

@@ -83,6 +83,15 @@ class Surface:
         """Mean scores of the cells of which all folds were evaluated; NaN for the others."""
         return np.where(self.is_complete, self.scores.mean(axis=-1), np.nan)
 
+    def record(
+        self, cell: Cell, fold: int, score: float, reason: str, fit_seconds: float,
+        score_seconds: float,
+    ) -> None:  # fmt: skip
+        """Keep the result of one fold of a cell; ``reason`` is why the solver stopped."""
+        at = (*cell, fold)
+        self.scores[at], self.stop_reasons[at] = score, reason
+        self.fit_seconds[at], self.score_seconds[at] = fit_seconds, score_seconds
+
     def choose(self) -> Cell | None:
         """The cell with the highest mean score.
 

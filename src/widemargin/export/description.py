@@ -21,10 +21,10 @@ from widemargin.divide.partition import Partition, split_by_group
 from widemargin.exact.calibration import Calibration
 from widemargin.exact.classifier_base import ExactKernelClassifier
 from widemargin.exact.expansion import Expansion
+from widemargin.exact.fold_search import FoldSearch, is_refitted
 from widemargin.exact.kernel_machine import KernelMachine
 from widemargin.exact.kernel_one_class import KernelOneClassSVM
 from widemargin.exact.regressor_base import KernelRegressor
-from widemargin.exact.search_base import KernelSearch, is_refitted
 from widemargin.export.scaling import Scaling, describe_scalers
 from widemargin.kernels import KERNELS, Kernel, Precomputed
 from widemargin.kernels.base import as_dense
@@ -267,7 +267,7 @@ def describe(model: Any) -> Description:
         names = getattr(model, "feature_names_in_", None)
         names = inner.feature_names if names is None else [str(name) for name in names]
         return replace(inner, feature_names=names, scaling=scaling)
-    if isinstance(model, KernelSearch):
+    if isinstance(model, FoldSearch):
         return _describe_search(model)
     if not isinstance(model, _EXPORTED):
         raise TypeError(
@@ -287,7 +287,7 @@ def describe(model: Any) -> Description:
     )
 
 
-def _describe_search(model: KernelSearch) -> Description:
+def _describe_search(model: FoldSearch) -> Description:
     """Return the description of the final model of a search, with its probabilities."""
     is_refitted(model)
     check_is_fitted(model)

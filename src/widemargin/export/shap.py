@@ -15,8 +15,9 @@ __all__ = ["to_shap"]
 def to_shap(model: Any, X: Any, background: Any = None) -> Any:
     """Return what each feature adds to each decision as a ``shap.Explanation``.
 
-    The decision of an additive classifier, or the prediction of an additive regression, is a sum of curves, so that its Shapley values are exact and
-    need no sampling: the height of a curve minus its mean over the background data.
+    The decision of an additive classifier, or the prediction of an additive regression, is a sum of
+    curves, so that its Shapley values are exact and need no sampling: the height of a curve minus its
+    mean over the background data.
 
     Parameters
     ----------

@@ -1,0 +1,187 @@
+"""What `AdditiveSVCCV` and `AdditiveSVRCV` share: parameters, the search over C, its results."""
+
+import time
+import warnings
+from abc import abstractmethod
+from dataclasses import replace
+from functools import partial
+from numbers import Integral
+from threading import Lock
+from typing import Any, ClassVar
+
+import numpy as np
+
+from widemargin.additive.cost_path import CostPath
+from widemargin.additive.scalar_kernels import is_homogeneous
+from widemargin.arguments import draw_seed
+from widemargin.callback_support import report_rounds
+from widemargin.deadline import is_late
+from widemargin.exact.fold_search import FoldSearch, report_cells
+from widemargin.exact.search import ADDED_VALUES, MAX_MOVES, Found, choose_cell
+from widemargin.exact.search_folds import Fold
+from widemargin.exact.search_grid import check_values, extend, spread_values
+from widemargin.exact.search_run import Score
+from widemargin.exact.search_surface import FloatArray, Grid, Surface
+from widemargin.parallel import Workers, open_workers
+from widemargin.problem import Problem, take_rows
+from widemargin.progress import show_cells
+
+#: Ends of the range of C that is found from the data, in units of the C of ``C="scale"``.
+COST_RANGE = (0.01, 100.0)
+
+
+class AdditiveSearch(FoldSearch):
+    """Base of `AdditiveSVCCV` and `AdditiveSVRCV`."""
+
+    kernel: Any
+
+    #: The estimator that is fitted to all rows.
+    _estimator: ClassVar[type[Any]]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = is_homogeneous(self.kernel)
+        return tags
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        check_values("Cs", self.Cs)
+        self._make_model(1.0)._check_params()
+
+    def _make_model(self, cost: float, **more: Any) -> Any:
+        """Make the estimator with some C and the other parameters of the search."""
+        names = self._estimator().get_params(deep=False)
+        shared = {k: v for k, v in self.get_params(deep=False).items() if k in names}
+        return self._estimator(**shared | {"C": cost} | more)
+
+    @abstractmethod
+    def _find_solver(self, model: Any, part: Problem, data: Any, fold: Fold) -> Any:
+        """Return the function that solves the problem of a fold until a deadline."""
+
+    def _search(
+        self, problem: Problem, folds: list[Fold], score: Score, target_scale: float,
+        deadline: float | None,
+    ) -> Found:  # fmt: skip
+        """Evaluate all C on all folds; extend a range that was found while its end is the best."""
+        until = self._search_deadline(deadline)
+        with (
+            open_workers(self.n_jobs) as workers,
+            show_cells(self.verbose, report_rounds(self)) as show,
+        ):
+            paths = self._make_paths(problem, folds, until, workers)
+            costs = self._find_costs(paths, target_scale)
+            unknown = np.array([np.nan])
+            surface = Surface(Grid(unknown, unknown, costs), len(folds))
+            listener = None if show is None else partial(report_cells, show)
+            run = _Evaluation(paths, score, until, listener)
+            run.evaluate(surface, costs, workers)
+            moves = isinstance(self.Cs, Integral)
+            for _ in range(MAX_MOVES if moves else 0):
+                end = surface.best_end(2)
+                if end == 0 or is_late(until):
+                    break
+                before = surface.grid
+                grown = extend(before.costs, upwards=end > 0, n_more=ADDED_VALUES)
+                surface = surface.extended(replace(before, costs=grown))
+                run.evaluate(surface, np.setdiff1d(grown, before.costs), workers)
+        complete = surface.is_complete
+        surface.notes[complete] = ""
+        surface.n_rows[complete] = max(len(fold.problems[0].index) for fold in folds)
+        return Found(surface, *choose_cell(surface), {}, moves and surface.best_end(2) != 0)
+
+    def _make_paths(
+        self, problem: Problem, folds: list[Fold], deadline: float | None, workers: Workers
+    ) -> list[CostPath]:
+        """Make the codes and tables of every fold from its own training rows, as a fit does."""
+        paths: dict[int, CostPath] = {}
+        # Threads must not draw from one generator.
+        given = self.random_state
+        seed = given if isinstance(given, Integral) else draw_seed(given)
+
+        def make(first: int, last: int) -> None:
+            for number in range(first, last):
+                paths[number] = self._make_path(problem, folds[number], deadline, seed)
+
+        workers.run(len(folds), make, grain=1, one_by_one=True)
+        return [paths[number] for number in range(len(folds))]
+
+    def _make_path(
+        self, problem: Problem, fold: Fold, deadline: float | None, seed: Any
+    ) -> CostPath:
+        model = self._make_model(1.0, warm_start=True, n_jobs=1, verbose=0, random_state=seed)
+        for name in ("classes_", "n_features_in_", "feature_names_in_"):
+            if hasattr(self, name):
+                setattr(model, name, getattr(self, name))
+        own = fold.problems[0]
+        part = replace(take_rows(problem, own.index), weights=own.weights)
+        part, codes = model._encode_training(part)
+        data = model._represent_training(part, codes, deadline)
+        model._measure_kernel(part, data.norms)
+        queries = model._take_features(problem.X[fold.test])
+        return CostPath(model, data, self._find_solver(model, part, data, fold), queries)
+
+    def _find_costs(self, paths: list[CostPath], target_scale: float) -> FloatArray:
+        """The values of C: as given, or around the C of ``C="scale"``."""
+        given = check_values("Cs", self.Cs)
+        if not isinstance(given, int):
+            return given
+        mean = float(np.mean([path.model.kernel_mean_ for path in paths]))
+        middle = self._estimator._scaled_cost * target_scale / mean
+        low, high = (end * middle for end in COST_RANGE)
+        return spread_values(low, high, given)
+
+    def _keep_search(self, found: Found) -> None:
+        """Keep the results of all cells, and the chosen one."""
+        self._keep_cell(found)
+        self.scores_ = found.surface.scores[0, 0]
+
+    def _warn(self, found: Found) -> None:
+        super()._warn(found)
+        costs = found.surface.grid.costs
+        if not found.is_on_border and len(costs) > 1 and self.C_ in (costs.min(), costs.max()):
+            warnings.warn(
+                f"{type(self).__name__}: the best C, {self.C_:g}, is at the end of Cs; give values "
+                "beyond it, or an integer",
+                UserWarning,
+                stacklevel=5,
+            )
+
+
+class _Evaluation:
+    """Evaluates values of C on all folds, which run beside each other."""
+
+    def __init__(
+        self, paths: list[CostPath], score: Score, deadline: float | None, listener: Any
+    ) -> None:
+        self.paths, self.score, self.deadline = paths, score, deadline
+        self.listener, self.lock = listener, Lock()
+
+    def evaluate(self, surface: Surface, costs: FloatArray, workers: Workers) -> None:
+        """Write the results of some values of C into a surface, until the deadline."""
+        n_total = int((surface.stop_reasons != "").sum()) + len(costs) * len(self.paths)
+
+        def walk(first: int, last: int) -> None:
+            for fold in range(first, last):
+                self._walk(fold, surface, np.sort(costs), n_total, workers)
+
+        workers.run(len(self.paths), walk, grain=1, one_by_one=True)
+
+    def _walk(
+        self, fold: int, surface: Surface, costs: FloatArray, n_total: int, workers: Workers
+    ) -> None:
+        """Evaluate growing values of C on one fold."""
+        for cost in costs:
+            if workers.failed or is_late(self.deadline):
+                return
+            step = self.paths[fold].step(float(cost), self.deadline)
+            if step is None:
+                return
+            began = time.perf_counter()
+            score = self.score(fold, step.decisions)
+            seconds = step.score_seconds + time.perf_counter() - began
+            at = (0, 0, int(np.flatnonzero(surface.grid.costs == cost)[0]))
+            with self.lock:
+                surface.record(at, fold, score, step.stop_reason, step.fit_seconds, seconds)
+                if self.listener is not None:
+                    self.listener(surface, n_total)
