@@ -27,10 +27,18 @@ class Layout:
         Types of the values. Others become float64, or float32 if that holds all their values.
     order : {"C", None}
         Order of the values, None for any.
+    allows_nan : bool
+        Whether values may be missing.
     """
 
     types: tuple[type, ...] = (np.float64, np.float32)
     order: str | None = "C"
+    allows_nan: bool = False
+
+    @property
+    def finite(self) -> bool | str:
+        """What scikit-learn's ``ensure_all_finite`` is."""
+        return "allow-nan" if self.allows_nan else True
 
     def types_for(self, X: Any) -> list[type]:
         """Return the types in the order in which the type of other values is chosen from them."""
@@ -90,7 +98,7 @@ def _validate_rows(
     layout = FLOAT_ROWS if sparse.issparse(X) else layout
     checked: tuple[Any, Any] = validate_data(
         estimator, X, y, accept_sparse="csr", dtype=layout.types_for(X), order=layout.order,
-        accept_large_sparse=True, reset=is_first,
+        accept_large_sparse=True, reset=is_first, ensure_all_finite=layout.finite,
     )  # fmt: skip
     return checked
 
@@ -218,7 +226,7 @@ def validate_queries(estimator: Any, X: Any, layout: Layout = FLOAT_ROWS) -> Any
     layout = FLOAT_ROWS if sparse.issparse(X) else layout
     X = validate_data(
         estimator, X, accept_sparse="csr", dtype=layout.types_for(X), order=layout.order, reset=False,
-        accept_large_sparse=True,
+        accept_large_sparse=True, ensure_all_finite=layout.finite,
     )  # fmt: skip
     return canonical(X)
 

@@ -11,7 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin.additive.coded_rows import count_bins
 from widemargin.additive.codes import Codes
-from widemargin.additive.curves import BinEncoder
+from widemargin.additive.curves import BinEncoder, BinModel, TableModel
+from widemargin.additive.indicator_model import IndicatorModel
+from widemargin.additive.indicators_mixin import IndicatorsMixin
 from widemargin.additive.pair_cells import (
     PairCells,
     join_codes,
@@ -29,7 +31,6 @@ from widemargin.additive.scalar_kernels import (
     make_scalar_kernel,
 )
 from widemargin.additive.spectral_table import MAX_RANK, Spectrum, spectral_table
-from widemargin.additive.tables_mixin import TablesMixin
 from widemargin.arguments import check_integer, check_number, draw_seed
 from widemargin.deadline import seconds_left
 from widemargin.kernels import Kernel
@@ -41,18 +42,24 @@ from widemargin.problem import Problem
 PAIR_WEIGHT = 1.0
 #: Rank beyond which the intersection kernel is faster with a value for each bin than with a table.
 BINS_RANK = 8
+#: Models that have more than curves.
+BESIDE_CURVES = (PairModel, IndicatorModel)
 
 
-def _has_no_pairs(estimator: Any) -> bool:
+def _fits_in_pieces(estimator: Any) -> bool:
     """Return whether `partial_fit` works; raises the error that says why not."""
     if estimator.interactions:
         raise AttributeError(
             "interactions: partial_fit cannot choose pairs; use fit, or set it to 0"
         )
+    if estimator.missing != "error":
+        raise AttributeError(
+            'missing: partial_fit cannot know which columns have missing values; use fit, or "error"'
+        )
     return True
 
 
-class AdditiveSVC(TablesMixin):
+class AdditiveSVC(IndicatorsMixin):
     """Support vector classifier with an additive kernel, at the cost of a linear one.
 
     An additive kernel is a sum over features of a kernel of two numbers, so a decision is a sum of
@@ -86,6 +93,11 @@ class AdditiveSVC(TablesMixin):
         units; the curves keep the units. Not for callable kernels. ``"auto"`` is ``"max"`` if the
         data are dense and the widest range of a feature is more than ten times the median range;
         see `scaling_`.
+    missing : {"error", "code"}, default="error"
+        What NaN in dense data means: an error, or a missing value, which has a code of its own. What
+        it adds to a decision is then independent of the curve of its feature. A value that is missing
+        where training had none adds the mean of what the training rows add; see `missing_heights_`.
+        Not for callable kernels, ``interactions``, `partial_fit` and `fit_chunks`.
     interactions : int, default=0
         Number of pairs of features that have a surface of their own beside the curves. An exact SVM
         with all pairs (`widemargin.kernels.AnovaChi2`), fitted to at most 2,000 rows, chooses them;
@@ -141,6 +153,8 @@ class AdditiveSVC(TablesMixin):
     interactions_ : ndarray of shape (n_pairs, 2)
         Features of the pairs that have a surface, if ``interactions`` is not zero, the most important
         first. `explain` has a column for each of them after those of the features.
+    missing_heights_ : ndarray of shape (n_features,) or (n_classes, n_features)
+        What a missing value of each feature adds to the decision, if ``missing="code"``.
     scaling_ : str or None
         The scaling that was used, ``"max"`` or None; the first call of `partial_fit` chooses it.
     rank_ : int
@@ -193,6 +207,7 @@ class AdditiveSVC(TablesMixin):
         n_bins: int = 256,
         binning: str = "auto",
         scaling: str | None = "auto",
+        missing: str = "error",
         interactions: int = 0,
         loss: str = "squared_hinge",
         solver: str = "dual",
@@ -216,6 +231,7 @@ class AdditiveSVC(TablesMixin):
         self.n_bins = n_bins
         self.binning = binning
         self.scaling = scaling
+        self.missing = missing
         self.interactions = interactions
         self.loss = loss
         self.solver = solver
@@ -242,6 +258,11 @@ class AdditiveSVC(TablesMixin):
         check_integer("interactions", self.interactions, low=0)
         if self.interactions and not self._is_homogeneous:
             raise ValueError("interactions: not available with a callable kernel; use a named one")
+        if self.interactions and self.missing != "error":
+            raise ValueError(
+                'interactions: not available with missing values; fill them, use missing="error", or '
+                "set it to 0"
+            )
         if self.scaling == "max" and not self._is_homogeneous:
             raise ValueError(
                 "scaling: not available with a callable kernel, which need not be homogeneous; "
@@ -280,22 +301,29 @@ class AdditiveSVC(TablesMixin):
             found.append((first + origin[0], second + origin[1], heights))
         return found
 
-    partial_fit = available_if(_has_no_pairs)(TablesMixin.partial_fit)
+    partial_fit = available_if(_fits_in_pieces)(IndicatorsMixin.partial_fit)
 
     def _fit_codes(self, problem: Problem, codes: Codes, deadline: float | None) -> Any:
         self.__dict__.pop("interactions_", None)
+        if isinstance(problem.X, Codes):
+            self._refuse_chunks()
         if not self.interactions:
             return super()._fit_codes(problem, codes, deadline)
-        if isinstance(problem.X, Codes):
-            raise ValueError(
-                "interactions: fit_chunks cannot choose pairs; use fit, or set it to 0"
-            )
         self._keep_table(problem, codes)
         cells = self._choose_cells(problem, deadline)
         data = self._represent_cells(problem, cells)
         coef, extra = self._solve(problem, data, deadline)
         self.interactions_ = cells.pairs
         return make_pair_model(data.make_model(coef, extra), self.quantiser_, cells)
+
+    def _refuse_chunks(self) -> None:
+        """Refuse parameters for which `fit_chunks` would need all data at once."""
+        if self.interactions:
+            raise ValueError(
+                "interactions: fit_chunks cannot choose pairs; use fit, or set it to 0"
+            )
+        if self.missing != "error":
+            raise ValueError('missing: fit_chunks takes no missing values; use fit, or "error"')
 
     def _choose_cells(self, problem: Problem, deadline: float | None) -> PairCells:
         scales, quantiser = self._scales(), self.quantiser_
@@ -332,18 +360,8 @@ class AdditiveSVC(TablesMixin):
         )
 
     @property
-    def tables_(self) -> NDArray[np.float64]:
-        """Numbers for each code."""
-        if isinstance(self._model, PairModel):
-            return np.eye(self.quantiser_.n_bins)
-        return super().tables_
-
-    @property
-    def coef_(self) -> NDArray[np.float64]:
-        """Coefficients of the numbers of a code."""
-        if isinstance(self._model, PairModel):
-            return self._model.base.full_curves()
-        return super().coef_
+    def _curves(self) -> TableModel | BinModel:
+        return self._model.base if isinstance(self._model, BESIDE_CURVES) else self._model
 
     def _choose_table(self, problem: Problem, codes: Codes) -> Spectrum:
         counts = count_bins(codes, self.quantiser_.n_bins, problem.sample_weights)

@@ -150,7 +150,8 @@ class NonnegativeMixin(OneVsRest):
                 "sklearn.preprocessing.MinMaxScaler(clip=True) before it",
                 stacklevel=6,
             )
-            self.origin_ = np.asarray(X.min(axis=0), np.float64)
+            # Missing values stay as they are.
+            self.origin_ = np.asarray(np.fmin.reduce(X, axis=0), np.float64)
         kind = np.result_type(X.dtype, np.float32)
         moved = (X.toarray() if sparse.issparse(X) else X) - self.origin_.astype(kind)
         return np.maximum(moved, 0.0, out=moved)
@@ -176,6 +177,9 @@ def _is_centred(X: NDArray[Any], weights: NDArray[np.float64]) -> bool:
 
     A column without negative values has a mean of zero only if all its values are zero.
     """
+    if np.isnan(X).any():
+        # Missing values count as zero, which is the mean of the others if they are centred.
+        X = np.nan_to_num(X)
     n = weights.sum()
     mean = weights @ X / n
     # `np.std` would make a copy of the data.

@@ -111,9 +111,13 @@ class TablesMixin(StochasticMixin, NonnegativeMixin, CurvesMixin, KernelScaleMix
     def _fit(self, problem: Problem) -> None:
         deadline = self._deadline()
         problem = replace(problem, X=self._take_features(problem.X, problem.sample_weights))
+        self._model = self._fit_features(problem, deadline)
+
+    def _fit_features(self, problem: Problem, deadline: float | None) -> Any:
+        """Fit to features as the kernel needs them, and return the model."""
         self._fit_quantiser(problem)
         model = self._fit_codes(problem, self.quantiser_.encode(problem.X), deadline)
-        self._model = self._prefer_majority(model, problem)
+        return self._prefer_majority(model, problem)
 
     def _fit_codes(
         self, problem: Problem, codes: Codes, deadline: float | None
@@ -187,15 +191,21 @@ class TablesMixin(StochasticMixin, NonnegativeMixin, CurvesMixin, KernelScaleMix
         return TableRepresentation(encoder, codes, self._scales(), extra, dtype)
 
     @property
+    def _curves(self) -> TableModel | BinModel:
+        """The part of the model that has the curves."""
+        return self._model
+
+    @property
     def tables_(self) -> NDArray[np.float64]:
         """Numbers for each code."""
-        if isinstance(self._model, BinModel):
-            return np.eye(self._model.quantiser.n_bins)
-        assert isinstance(self._model.encoder, BinEncoder)
-        return self._model.encoder.table
+        model = self._curves
+        if isinstance(model, BinModel):
+            return np.eye(model.quantiser.n_bins)
+        assert isinstance(model.encoder, BinEncoder)
+        return model.encoder.table
 
     @property
     def coef_(self) -> NDArray[np.float64]:
         """Coefficients of the numbers of a code."""
-        model = self._model
+        model = self._curves
         return model.full_curves() if isinstance(model, BinModel) else model.coef

@@ -55,8 +55,8 @@ max_iter, max_time, random_state, verbose
         As in `AdditiveSVC`, without quantiles, for which all values would have to be in one place.
     solver : {"dual"}, default="dual"
         Dual coordinate descent for the hinge loss. The squared hinge loss is minimised by L-BFGS.
-    alpha, eta0, warm_start, n_jobs
-        Without effect on a cluster, where ``warm_start=True`` is refused.
+    alpha, eta0, missing, warm_start, n_jobs
+        Without effect on a cluster, where ``warm_start=True`` and ``missing="code"`` are refused.
 
     Attributes
     ----------
@@ -121,6 +121,10 @@ origin_, n_iter_, stop_reason_, violation_
         super()._check_params()
         if self.solver != "dual":
             raise ValueError(f"solver: {self.solver!r} is not available on a cluster; use 'dual'")
+        if self.missing != "error":
+            raise ValueError(
+                'missing: not available on a cluster; fill the values, and use "error"'
+            )
         if self.warm_start:
             raise ValueError("warm_start: not available on a cluster; set it to False")
         if self.binning == "quantile":
