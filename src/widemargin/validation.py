@@ -10,7 +10,12 @@ from scipy import sparse
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, _num_samples, validate_data
+from sklearn.utils.validation import (
+    _check_monotonic_cst,
+    _check_sample_weight,
+    _num_samples,
+    validate_data,
+)
 
 from widemargin.kernel_arguments import check_precomputed
 from widemargin.kernels import Items
@@ -282,6 +287,15 @@ def validate_class_weights(class_weight: Any, classes: Any, y: Any) -> NDArray[n
     if not np.isfinite(weights).all() or (weights <= 0).any():
         raise ValueError(f"class_weight: {class_weight!r} must give positive, finite weights")
     return weights
+
+
+def validate_monotonic_cst(estimator: Any) -> NDArray[np.int8]:
+    """Return -1, 0 or 1 for every feature, from an array, a dict of names, or None for zeros."""
+    try:
+        return np.asarray(_check_monotonic_cst(estimator, estimator.monotonic_cst), np.int8)
+    except ValueError as error:
+        text = str(error).removeprefix("monotonic_cst ")
+        raise ValueError(f"monotonic_cst: {text}") from error
 
 
 def _require_every_class(classes: NDArray[Any], kept_labels: NDArray[np.intp]) -> None:

@@ -74,7 +74,7 @@ ESTIMATORS = {
     "divide": ["clusterer", "dc_svc", "dc_svr", "kernel_svc_cv", "level_parts", "levels_mixin"],
     "additive": [
         "additive_svc", "classifier_base", "indicators_mixin", "intersection_svc", "kernel_scale",
-        "lr_svc", "mixins", "power_mean_svc", "tables_mixin",
+        "lr_svc", "mixins", "monotone_mixin", "power_mean_svc", "tables_mixin",
     ],
     "projected": ["classifier_base", "projected_svc"],
 }  # fmt: skip

@@ -14,6 +14,7 @@ from widemargin.additive.codes import Codes
 from widemargin.additive.curves import BinEncoder, BinModel, TableModel
 from widemargin.additive.indicator_model import IndicatorModel
 from widemargin.additive.indicators_mixin import IndicatorsMixin
+from widemargin.additive.monotone_mixin import MonotoneMixin
 from widemargin.additive.pair_cells import (
     PairCells,
     join_codes,
@@ -56,10 +57,14 @@ def _fits_in_pieces(estimator: Any) -> bool:
         raise AttributeError(
             'missing: partial_fit cannot know which columns have missing values; use fit, or "error"'
         )
+    if estimator.monotonic_cst is not None:
+        raise AttributeError(
+            "monotonic_cst: partial_fit makes curves without constraints; use fit, or set it to None"
+        )
     return True
 
 
-class AdditiveSVC(IndicatorsMixin):
+class AdditiveSVC(MonotoneMixin, IndicatorsMixin):
     """Support vector classifier with an additive kernel, at the cost of a linear one.
 
     An additive kernel is a sum over features of a kernel of two numbers, so a decision is a sum of
@@ -98,6 +103,12 @@ class AdditiveSVC(IndicatorsMixin):
         it adds to a decision is then independent of the curve of its feature. A value that is missing
         where training had none adds the mean of what the training rows add; see `missing_heights_`.
         Not for callable kernels, ``interactions``, `partial_fit` and `fit_chunks`.
+    monotonic_cst : array-like of int of shape (n_features), dict of str or None, default=None
+        Constraints on curves, as in scikit-learn's `HistGradientBoostingClassifier`: 1 if the curve
+        of a feature must not fall towards ``classes_[1]``, -1 if it must not rise, and 0 for no
+        constraint; a dict has such numbers by name. Constrained features have the intersection
+        kernel. For two classes and the squared hinge loss; not for callable kernels,
+        ``interactions``, stochastic descent and `partial_fit`. ``warm_start`` has no effect then.
     interactions : int, default=0
         Number of pairs of features that have a surface of their own beside the curves. An exact SVM
         with all pairs (`widemargin.kernels.AnovaChi2`), fitted to at most 2,000 rows, chooses them;
@@ -119,7 +130,9 @@ class AdditiveSVC(IndicatorsMixin):
         Factor on C for each class; ``"balanced"`` not for `partial_fit`.
     tol : float, default=0.1
         Stop when the projected gradients of a problem differ by less; stochastic descent, when a
-        pass changes the coefficients by less than a tenth of that share.
+        pass changes the coefficients by less than a tenth of that share; with ``monotonic_cst``, when
+        the largest projected gradient of the primal problem is a hundredth of that share of the
+        largest at zero.
     max_iter : int, default=1000
         Maximum number of passes over the data.
     max_time : float or None, default=None
@@ -172,9 +185,11 @@ class AdditiveSVC(IndicatorsMixin):
     n_iter_ : int or ndarray
         Number of passes for each decision function.
     stop_reason_ : str
-        ``"converged"``, ``"max_iter"``, as after `partial_fit`, or ``"max_time"``.
+        ``"converged"``, ``"max_iter"``, as after `partial_fit`, or ``"max_time"``; ``"stalled"`` if
+        rounding errors keep a fit with ``monotonic_cst`` from reaching ``tol``.
     violation_ : float
-        Largest spread of projected gradients in the last pass of `fit`.
+        Largest spread of projected gradients in the last pass of `fit`; with ``monotonic_cst``, the
+        largest projected gradient, as ``tol`` measures it.
 
     Notes
     -----
@@ -208,6 +223,7 @@ class AdditiveSVC(IndicatorsMixin):
         binning: str = "auto",
         scaling: str | None = "auto",
         missing: str = "error",
+        monotonic_cst: Any = None,
         interactions: int = 0,
         loss: str = "squared_hinge",
         solver: str = "dual",
@@ -232,6 +248,7 @@ class AdditiveSVC(IndicatorsMixin):
         self.binning = binning
         self.scaling = scaling
         self.missing = missing
+        self.monotonic_cst = monotonic_cst
         self.interactions = interactions
         self.loss = loss
         self.solver = solver
@@ -301,7 +318,7 @@ class AdditiveSVC(IndicatorsMixin):
             found.append((first + origin[0], second + origin[1], heights))
         return found
 
-    partial_fit = available_if(_fits_in_pieces)(IndicatorsMixin.partial_fit)
+    partial_fit = available_if(_fits_in_pieces)(MonotoneMixin.partial_fit)
 
     def _fit_codes(self, problem: Problem, codes: Codes, deadline: float | None) -> Any:
         self.__dict__.pop("interactions_", None)

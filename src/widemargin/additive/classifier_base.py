@@ -165,6 +165,8 @@ class LinearClassifier(OneVsRest):
             "max_iter": f"max_iter={self.max_iter} passes were made; {self._tell_constant()}raise "
             f"it, lower C, or {self._advise_scaling()}",
             "max_time": f"max_time={self.max_time} s has passed; {self._advise_late()}",
+            "stalled": "rounding errors allow no progress below violation "
+            f"{self.violation_:.3g}; raise tol",
             "diverged": f"the approximate descent diverged, and the best of its solutions is kept "
             f"(violation {self.violation_:.3g}); lower C, use more anchors, features between 0 and 1, "
             "or AdditiveSVC, whose descent converges",

@@ -2,8 +2,8 @@
 
 A missing value counts as zero, where additive kernels and the curves of their models are zero, and
 an indicator column of its feature has its unit there and zeros elsewhere. A category has an indicator
-column of its own. The kernel of an indicator is its unit if both rows have it, and zero otherwise: this
-delta kernel knows neither order nor distance.
+column of its own. The kernel of an indicator is its unit if both rows have it, and zero otherwise:
+this delta kernel knows neither order nor distance.
 """
 
 from dataclasses import dataclass
