@@ -38,17 +38,18 @@ def with_gaps(n=200, d=4, seed=0):
 def test_equals_the_exact_svm_with_a_delta_kernel_of_missing_values(kernel, scaling):
     X, y = with_gaps()
     X[:, 2] *= 1.0 if scaling is None else 100.0
+    C = 0.05 if scaling is None else 0.5
     model = AdditiveSVC(
-        kernel=kernel, C=0.05, loss="hinge", tol=1e-6, max_iter=100_000, rank=64, n_bins=1000,
+        kernel=kernel, C=C, loss="hinge", tol=1e-6, max_iter=100_000, rank=64, n_bins=1000,
         scaling=scaling, **ONE,
     ).fit(X, y)  # fmt: skip
     largest = np.nanmax(X, axis=0)
     unit = np.ones(4) if scaling is None else largest
-    filled = np.nan_to_num(X) / unit
     gaps = np.isnan(X)
-    both = sum(largest[j] / unit[j] * np.outer(gaps[:, j], gaps[:, j]) for j in range(4))
+    filled = np.where(gaps, np.nanquantile(X, 0.5, axis=0, method="inverted_cdf"), X) / unit
+    both = sum(0.05 * largest[j] / unit[j] * np.outer(gaps[:, j], gaps[:, j]) for j in range(4))
     K = sum(getattr(formulas, kernel)(filled[:, [j]]) for j in range(4)) + both
-    theirs = SVC(kernel="precomputed", C=0.05, tol=1e-8).fit(K, y)
+    theirs = SVC(kernel="precomputed", C=C, tol=1e-8).fit(K, y)
     assert_allclose(model.decision_function(X), theirs.decision_function(K), atol=5e-3)
 
 
@@ -66,7 +67,9 @@ def test_shares_curves_and_heights_agree(kernel, n_classes):
         gaps = np.isnan(X[:, j])
         assert_allclose(shares[gaps][:, :, j], np.tile(heights[:, j], (gaps.sum(), 1)))
         assert_allclose(model._heights(j, np.array([np.nan]))[:, 0], heights[:, j])
-    assert_allclose(heights[:, 3], shares[:, :, 3].mean(axis=0))
+    # What a median adds, if no value was missing in training.
+    at = np.flatnonzero(X[:, 3] == np.quantile(X[:, 3], 0.5, method="inverted_cdf"))[0]
+    assert_allclose(heights[:, 3], shares[at, :, 3])
     lows = [values[0] for values, _ in model.shape_functions()]
     assert_array_equal(lows, np.nanmin(X, axis=0))
 
@@ -89,9 +92,16 @@ def test_without_missing_values_the_model_is_the_same():
     by_csr = AdditiveSVC(**ONE).fit(sparse.csr_matrix(X), y)
     assert_allclose(by_csr.decision_function(X), plain.decision_function(X), atol=0.05)
     assert_array_equal(coded.coef_, plain.coef_)
-    X[0, 2] = np.nan
-    with_mean = coded.explain(X[:1])[0]
-    assert_allclose(with_mean[2], plain.explain(np.nan_to_num(X))[1:, 2].mean(), atol=0.02)
+
+
+def test_values_missing_by_chance_count_as_medians():
+    rng = np.random.default_rng(0)
+    X = rng.random((2000, 2)) + 1.0
+    y = (X[:, 0] + X[:, 1] > 3.0).astype(int)
+    X[rng.random(2000) < 0.3, 0] = np.nan
+    model = AdditiveSVC(**ONE).fit(X, y)
+    median, low, high = model._heights(0, np.array([1.5, 1.0, 2.0]))[0]
+    assert abs(model.missing_heights_[0] - median) < 0.1 * abs(high - low)
 
 
 def test_centred_data_may_have_missing_values():

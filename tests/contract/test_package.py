@@ -43,6 +43,10 @@ LAYERS = [
     [
         "files",
         "export",
+        "bands",
+        "curve_svg",
+        "model_page",
+        "page_content",
         "interactions",
         "interaction_picture",
         "pipeline_curves",

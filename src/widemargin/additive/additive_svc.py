@@ -99,9 +99,9 @@ class AdditiveSVC(MonotoneMixin, IndicatorsMixin):
         data are dense and the widest range of a feature is more than ten times the median range;
         see `scaling_`.
     missing : {"error", "code"}, default="error"
-        What NaN in dense data means: an error, or a missing value, which has a code of its own. What
-        it adds to a decision is then independent of the curve of its feature. A value that is missing
-        where training had none adds the mean of what the training rows add; see `missing_heights_`.
+        What NaN in dense data means: an error, or a missing value, which has a code of its own. It
+        counts as the median of its feature, and has a coefficient of its own beside the curve if
+        values of the feature were missing in training; see `missing_heights_`.
         Not for callable kernels, ``interactions``, `partial_fit` and `fit_chunks`.
     monotonic_cst : array-like of int of shape (n_features), dict of str or None, default=None
         Constraints on curves, as in scikit-learn's `HistGradientBoostingClassifier`: 1 if the curve

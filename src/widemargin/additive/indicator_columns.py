@@ -1,9 +1,9 @@
 """Missing values and categories as further columns of data: indicators beside the numbers.
 
-A missing value counts as zero, where additive kernels and the curves of their models are zero, and
-an indicator column of its feature has its unit there and zeros elsewhere. A category has an indicator
-column of its own. The kernel of an indicator is its unit if both rows have it, and zero otherwise:
-this delta kernel knows neither order nor distance.
+A missing value counts as the median of its feature, and an indicator column of the feature has its
+unit there and zeros elsewhere. A category has an indicator column of its own. The kernel of an
+indicator is positive if both rows have it, and zero otherwise: this delta kernel knows neither order
+nor distance.
 """
 
 from dataclasses import dataclass
@@ -16,11 +16,13 @@ from widemargin.additive.coded_rows import FloatArray
 from widemargin.additive.curves import BinModel, TableModel
 from widemargin.additive.indicator_model import (
     IndicatorModel,
-    fill_missing,
     find_missing,
     narrow_model,
 )
-from widemargin.additive.quantiser import row_chunks
+
+#: Kernel between two missing values, as a share of that of the largest value with itself. Chosen by
+#: measurement: docs/glass-box.md.
+MISSING_WEIGHT = 0.05
 
 
 @dataclass(frozen=True)
@@ -31,14 +33,17 @@ class IndicatorColumns:
     ----------
     missing : ndarray
         Features with missing values in training, ascending.
+    fills : ndarray of shape (n_features,)
+        Number that a missing value counts as beside its indicator: the median of each feature; zero
+        for categories.
     units : ndarray of shape (n_features,)
-        Number that says "missing": the largest value of each feature, so that a missing value is as
-        similar to another as the largest value is to itself; one for categories.
+        Number that says "missing": the largest value of each feature; one for categories.
     sizes : ndarray of shape (n_features,)
         Number of categories of each feature; zero for features of numbers.
     """
 
     missing: NDArray[np.intp]
+    fills: FloatArray
     units: FloatArray
     sizes: NDArray[np.int64]
 
@@ -47,12 +52,19 @@ class IndicatorColumns:
         """Number of indicator columns."""
         return len(self.missing) + int(self.sizes.sum())
 
+    @property
+    def weights(self) -> FloatArray:
+        """Factors on the kernels of the expanded columns, by which they have their share."""
+        weights = np.ones(len(self.sizes) + self.n_indicators)
+        weights[len(self.sizes) :][: len(self.missing)] = MISSING_WEIGHT
+        return weights
+
     def expand(self, X: NDArray[Any]) -> NDArray[Any]:
         """Return the data with the indicator columns behind the features."""
         n, d = X.shape
         is_missing = find_missing(X)
         wide = np.zeros((n, d + self.n_indicators), np.result_type(X.dtype, np.float32))
-        wide[:, :d] = fill_missing(X, is_missing, np.flatnonzero(self.sizes))
+        wide[:, :d] = self._fill(X, is_missing)
         at = d + len(self.missing)
         wide[:, d:at] = is_missing[:, self.missing] * self.units[self.missing]
         for j in np.flatnonzero(self.sizes):
@@ -61,36 +73,25 @@ class IndicatorColumns:
             at += self.sizes[j]
         return wide
 
-    def make_model(
-        self, fitted: TableModel | BinModel, X: NDArray[Any], weights: FloatArray
-    ) -> IndicatorModel:
-        """Turn a model of the expanded training data ``X`` into one of the features.
+    def _fill(self, X: NDArray[Any], is_missing: NDArray[np.bool_]) -> NDArray[Any]:
+        filled = np.where(is_missing, self.fills, X)
+        filled[:, self.sizes > 0] = 0.0
+        return filled
 
-        A missing value of a feature that had none in training adds the mean of what the training rows
-        add.
-        """
+    def make_model(self, fitted: TableModel | BinModel) -> IndicatorModel:
+        """Turn a model of the expanded data into one of the features."""
         d = len(self.sizes)
         offsets = np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
-        first = d + len(self.missing)
         units = np.concatenate([self.units[self.missing], np.ones(offsets[-1])])
         heights = np.column_stack(
             [np.empty((len(fitted.intercept), 0))]
             + [fitted.curve(d + k, units[[k]]) for k in range(len(units))]
         )
-        missing = np.zeros((len(heights), d))
-        missing[:, self.missing] = heights[:, : first - d]
-        base = narrow_model(fitted, d)
-        found = IndicatorModel(base, missing, offsets, heights[:, first - d :])
-        others = np.setdiff1d(np.arange(d), self.missing)
-        missing[:, others] = average_shares(found, X, weights)[:, others]
-        return found
-
-
-def average_shares(model: IndicatorModel, X: Any, weights: FloatArray) -> FloatArray:
-    """Return the mean of what each feature adds to decisions, shape (n_functions, n_features)."""
-    total, start = np.zeros_like(model.missing), 0
-    for part in row_chunks(X):
-        stop = start + part.shape[0]
-        total += np.einsum("n,nkj->kj", weights[start:stop], model.contributions(part))
-        start = stop
-    return total / weights.sum()
+        # Curves may be of float32, in whose precision sums would not be those of `explain`.
+        missing = np.column_stack([fitted.curve(j, self.fills[[j]]) for j in range(d)]).astype(
+            float
+        )
+        n_missing = len(self.missing)
+        missing[:, self.missing] += heights[:, :n_missing]
+        of_categories = heights[:, n_missing:].astype(float)
+        return IndicatorModel(narrow_model(fitted, d), missing, offsets, of_categories)

@@ -99,7 +99,9 @@ class IndicatorModel:
 
     def _fill(self, X: NDArray[Any], is_missing: NDArray[np.bool_]) -> NDArray[Any]:
         """Replace missing values by zero, at which all curves are zero, and categories too."""
-        return fill_missing(X, is_missing, self.categorical)
+        filled = np.where(is_missing, X.dtype.type(0), X)
+        filled[:, self.categorical] = 0
+        return filled
 
     def _look_up(self, feature: int, values: NDArray[Any]) -> FloatArray:
         """Return the heights of categories, zero for unknown and missing ones."""
@@ -112,15 +114,6 @@ class IndicatorModel:
 def find_missing(X: NDArray[Any]) -> NDArray[np.bool_]:
     """Return which values are NaN; integers never are."""
     return np.isnan(X) if X.dtype.kind == "f" else np.zeros(X.shape, bool)
-
-
-def fill_missing(
-    X: NDArray[Any], is_missing: NDArray[np.bool_], categorical: NDArray[np.intp]
-) -> NDArray[Any]:
-    """Return the data with zeros for missing values and for columns of categories."""
-    filled = np.where(is_missing, X.dtype.type(0), X)
-    filled[:, categorical] = 0
-    return filled
 
 
 def narrow_model(model: TableModel | BinModel, n_features: int) -> TableModel | BinModel:
