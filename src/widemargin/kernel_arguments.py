@@ -49,7 +49,7 @@ def validate_anchors(anchors: Any, kernel: Kernel, X: Any, feature_names: Any = 
     columns = find_negative_columns(given)
     if kernel.needs_nonnegative and len(columns):
         raise ValueError(
-            f"anchors: there are negative values in {_name_columns(columns, feature_names)}; the "
+            f"anchors: there are negative values in {name_columns(columns, feature_names)}; the "
             f"{kernel.name!r} kernel needs features >= 0, so scale them like the data"
         )
     return given
@@ -61,13 +61,14 @@ def refuse_negative(
     """Refuse columns with negative values: ``what`` cannot take them, ``alternative`` can."""
     other = f", or use {alternative}" if alternative else ""
     raise ValueError(
-        f"Negative values in data X, {_name_columns(columns, feature_names)}: {what} needs "
+        f"Negative values in data X, {name_columns(columns, feature_names)}: {what} needs "
         "features >= 0; scale them first, for example with "
         f"sklearn.preprocessing.MinMaxScaler(clip=True){other}"
     )
 
 
-def _name_columns(columns: NDArray[np.intp], feature_names: Any) -> str:
+def name_columns(columns: NDArray[np.intp], feature_names: Any) -> str:
+    """Return the numbers of some columns, with their names if they have any, for an error."""
     names = [
         str(c) if feature_names is None else f"{c} ({feature_names[c]!r})"
         for c in columns[:SHOWN_COLUMNS]

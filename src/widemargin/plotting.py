@@ -1,7 +1,9 @@
 """Pictures of fitted models. Needs matplotlib: ``pip install 'widemargin[plot]'``."""
 
+import os
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,10 +13,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin.additive.mixins import CurvesMixin
 from widemargin.arguments import check_columns, check_integer
+from widemargin.bands import CurveBands
 from widemargin.divide.dc_svc import DCSVC
 from widemargin.exact.search_base import KernelSearch
+from widemargin.files.atomic_output import replace_file
 from widemargin.interaction_picture import draw_terms
 from widemargin.interactions import Decomposition, decompose, has_terms
+from widemargin.model_page import Example, Page, render_page
+from widemargin.page_content import (
+    choose_rows,
+    describe_values,
+    explain_row,
+    make_panel,
+    make_surfaces,
+    move_band,
+)
 from widemargin.pipeline_curves import find_curves, has_curves
 from widemargin.projected.projected_svc import ProjectedSVC
 from widemargin.search_picture import draw_search
@@ -92,6 +105,7 @@ def plot_shapes(
     features: Any = None,
     classes: Any = None,
     n_pairs: int = 3,
+    bands: CurveBands | None = None,
 ) -> "Figure":
     """Draw the curves of an additive model: what each feature adds to the decision.
 
@@ -106,7 +120,8 @@ def plot_shapes(
         Data, such as those of training. They say which features matter most (the mean size of what
         they add), where the average is, from which curves are then drawn, and how values are spread:
         the square root of their number is drawn underneath, curves are faint outside the middle 98 %,
-        and of a feature with ten values or less there is a point for each. Without data the features
+        and of a feature with ten values or less there is a point for each. An open circle to the right
+        shows what missing values add. Without data the features
         with the highest curves are shown.
     n_features : int, default=6
         How many features to show, the most important ones.
@@ -116,6 +131,8 @@ def plot_shapes(
         With more than two classes: whose curves to show; all if not given. Not for ANOVA kernels.
     n_pairs : int, default=3
         Pairs of features to show as maps, if the model has an ANOVA kernel.
+    bands : CurveBands, optional
+        Bands of the curves, from `widemargin.bands.curve_bands`. Not for ANOVA kernels.
 
     Returns
     -------
@@ -153,14 +170,21 @@ def plot_shapes(
     names = getattr(model, "feature_names_in_", [f"feature {j}" for j in range(len(importance))])
     colours = [BLUE] if len(shown) == 1 else plt.get_cmap("tab10").colors
     for axis, j, column in zip(axes.ravel(), top, columns, strict=False):
-        pieces = _make_pieces(model, int(j), column)
+        present: Any = None if column is None else column[~np.isnan(column)]
+        pieces = _make_pieces(model, int(j), present)
+        if column is not None and len(present) < len(column):
+            pieces = [_place_missing(model, int(j), present), *pieces]
+            _name_missing(axis, pieces[0][0][0])
         for k, function in enumerate(shown):
             colour = colours[k % len(colours)]
+            band = move_band(bands, int(j), pieces[-1][0], [function], centres[j, [k]])
+            if band is not None:
+                _draw_band(axis, pieces[-1][0], band, colour)
             for values, heights, style in pieces:
                 axis.plot(values, heights[function] - centres[j, k], color=colour, **style)
             if len(shown) > 1:
                 axis.lines[-1].set_label(str(model.classes_[function]))
-        _finish_panel(axis, str(names[j]), column)
+        _finish_panel(axis, str(names[j]), present)
     for axis in axes.ravel()[len(top) :]:
         axis.set_visible(False)
     about = "the average" if X is not None else "zero"
@@ -169,6 +193,143 @@ def plot_shapes(
         handles, labels = axes[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside right center", frameon=False, title="class")
     return figure
+
+
+def show_model(
+    model: Any,
+    X: Any = None,
+    y: Any = None,
+    path: str | os.PathLike[str] = "model.html",
+    *,
+    bands: CurveBands | None = None,
+    n_features: int = 12,
+    n_pairs: int = 6,
+    n_examples: int = 4,
+) -> Path:
+    """Write a page that shows an additive model: what matters, its curves, and explained rows.
+
+    The page is one HTML file that needs no network, for screens of any size, light and dark. It needs
+    no matplotlib.
+
+    Parameters
+    ----------
+    model : AdditiveSVC, IntersectionSVC, PowerMeanSVC or Pipeline
+        A fitted classifier, or a pipeline that ends in one after scalers.
+    X : array-like or sparse matrix, optional
+        Data, such as those of training, with the meaning that they have in `plot_shapes`. Rows of
+        these are explained.
+    y : array-like, optional
+        Their labels: the page then says how many are predicted right, and explains an error.
+    path : path-like, default="model.html"
+        The file.
+    bands : CurveBands, optional
+        Bands of the curves, from `widemargin.bands.curve_bands`.
+    n_features : int, default=12
+        How many curves to show, the most important ones.
+    n_pairs : int, default=6
+        How many surfaces to show, if the model has any.
+    n_examples : int, default=4
+        How many rows to explain: the surest ones, an error, one in doubt, and others.
+
+    Returns
+    -------
+    path : Path
+        The file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from widemargin import AdditiveSVC
+    >>> from widemargin.plotting import show_model
+    >>> data = load_breast_cancer(as_frame=True)
+    >>> model = AdditiveSVC().fit(data.data, data.target)
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> page = show_model(model, data.data, data.target, folder / "model.html")
+    >>> "worst texture" in page.read_text(encoding="utf-8")
+    True
+    """
+    if not has_curves(model):
+        raise TypeError(
+            f"model: a {type(model).__name__} has no curves; give an AdditiveSVC, IntersectionSVC or "
+            "PowerMeanSVC"
+        )
+    if X is None and y is not None:
+        raise ValueError("y: labels need the rows they belong to; give X too")
+    check_is_fitted(model)
+    for name, number in (("n_features", n_features), ("n_examples", n_examples)):
+        check_integer(name, number, low=1)
+    check_integer("n_pairs", n_pairs, low=0)
+    curves = find_curves(model)
+    shown = _find_classes(curves, None)
+    importance, centres = (
+        _weigh_curves(curves, shown) if X is None else _weigh_shares(curves, X, shown)
+    )
+    d = len(importance)
+    names = [
+        str(n) for n in getattr(curves, "feature_names_in_", [f"feature {j}" for j in range(d)])
+    ]
+    top = np.argsort(-importance, kind="stable")[:n_features]
+    columns = [None] * len(top) if X is None else _take_columns(X, top)
+    classes = [str(label) for label in curves.classes_]
+    page = Page(
+        title=f"{type(model[-1] if isinstance(model, Pipeline) else model).__name__}: "
+        f"{', '.join(classes[:4])}{', …' if len(classes) > 4 else ''}",
+        facts=_list_facts(model, X, y),
+        target=f"the score for {classes[1]}" if len(shown) == 1 else "the score of each class",
+        about="zero" if X is None else "the average",
+        classes=[] if len(shown) == 1 else classes,
+        panels=[
+            make_panel(
+                curves, int(j), names[j], float(importance[j]), column, shown, centres[j], bands
+            )
+            for j, column in zip(top, columns, strict=True)
+        ],
+        surfaces=make_surfaces(curves, names, n_pairs),
+        examples=[] if X is None else _explain_rows(model, X, y, names, centres, n_examples),
+        has_bands=bands is not None,
+    )  # fmt: skip
+    with replace_file(path) as stream:
+        stream.write(render_page(page).encode("utf-8"))
+    return Path(path)
+
+
+def _list_facts(model: Any, X: Any, y: Any) -> list[tuple[str, str]]:
+    """What the head of a page says about a model."""
+    last = model[-1] if isinstance(model, Pipeline) else model
+    facts = [("Columns", f"{last.n_features_in_:,}"), ("Classes", f"{len(last.classes_):,}")]
+    if X is not None:
+        facts.append(("Rows", f"{X.shape[0] if hasattr(X, 'shape') else len(X):,}"))
+    if y is not None:
+        facts.append(("Right on these rows", f"{100.0 * model.score(X, y):.1f} %"))
+    kernel = getattr(last, "kernel", None)
+    facts += [("Kernel", kernel)] if isinstance(kernel, str) else []
+    facts += [("C", f"{last.C_:.4g}")] if hasattr(last, "C_") else []
+    return facts
+
+
+def _explain_rows(
+    model: Any, X: Any, y: Any, names: list[str], centres: Any, n_rows: int
+) -> list[Example]:
+    """Explain some rows of the data: the scores of the classes that the model predicts for them."""
+    curves = find_curves(model)
+    scores, predicted = model.decision_function(X), model.predict(X)
+    truth = None if y is None else np.asarray(y)
+    chosen = choose_rows(scores, None if truth is None else predicted == truth, n_rows)
+    found = []
+    for i in chosen:
+        function = 0 if scores.ndim == 1 else int(scores[i].argmax())
+        title = f"Row {i}: {predicted[i]}"
+        if truth is not None and truth[i] != predicted[i]:
+            title += f" (wrong: {truth[i]})"
+        row = curves._check_queries(X.iloc[[i]] if hasattr(X, "iloc") else X[[i]])
+        found.append(
+            explain_row(
+                curves, row, names, centres[:, function], function, title, describe_values(X, i)
+            )
+        )
+    return found
 
 
 def plot_basis_path(model: ProjectedSVC | Pipeline, X: Any = None, y: Any = None) -> "Figure":
@@ -366,6 +527,29 @@ def _make_pieces(model: CurvesMixin, feature: int, column: Any) -> list[tuple[An
         (values, heights, {"lw": 1.2, "alpha": 0.4}),
         (inner, model._heights(feature, inner), {"lw": 2.2}),
     ]
+
+
+def _place_missing(model: CurvesMixin, feature: int, present: Any) -> tuple[Any, Any, Any]:
+    """What to draw of missing values: an open circle to the right of the others."""
+    at = present.max() + 0.12 * (np.ptp(present) or 1.0)
+    heights = model._heights(feature, np.array([np.nan]))
+    style = {"ls": "", "marker": "o", "ms": 7, "mfc": "none", "mew": 1.8, "gid": "missing"}
+    return np.array([at]), heights, style
+
+
+def _name_missing(axis: Any, at: float) -> None:
+    axis.annotate(
+        "missing", (at, 1.0), xycoords=("data", "axes fraction"), ha="center", va="top", color=GREY,
+        fontsize=8,
+    )  # fmt: skip
+
+
+def _draw_band(axis: Any, values: Any, band: tuple[Any, Any], colour: Any) -> None:
+    lower, upper = band[0][0], band[1][0]
+    if len(values) <= FEW_VALUES:
+        axis.vlines(values, lower, upper, color=colour, alpha=0.5, lw=2)
+    else:
+        axis.fill_between(values, lower, upper, color=colour, alpha=0.2, lw=0)
 
 
 def _finish_panel(axis: Any, name: str, column: Any) -> None:

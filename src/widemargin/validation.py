@@ -10,7 +10,12 @@ from scipy import sparse
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, _num_samples, validate_data
+from sklearn.utils.validation import (
+    _check_monotonic_cst,
+    _check_sample_weight,
+    _num_samples,
+    validate_data,
+)
 
 from widemargin.kernel_arguments import check_precomputed
 from widemargin.kernels import Items
@@ -27,10 +32,18 @@ class Layout:
         Types of the values. Others become float64, or float32 if that holds all their values.
     order : {"C", None}
         Order of the values, None for any.
+    allows_nan : bool
+        Whether values may be missing.
     """
 
     types: tuple[type, ...] = (np.float64, np.float32)
     order: str | None = "C"
+    allows_nan: bool = False
+
+    @property
+    def finite(self) -> bool | str:
+        """What scikit-learn's ``ensure_all_finite`` is."""
+        return "allow-nan" if self.allows_nan else True
 
     def types_for(self, X: Any) -> list[type]:
         """Return the types in the order in which the type of other values is chosen from them."""
@@ -90,7 +103,7 @@ def _validate_rows(
     layout = FLOAT_ROWS if sparse.issparse(X) else layout
     checked: tuple[Any, Any] = validate_data(
         estimator, X, y, accept_sparse="csr", dtype=layout.types_for(X), order=layout.order,
-        accept_large_sparse=True, reset=is_first,
+        accept_large_sparse=True, reset=is_first, ensure_all_finite=layout.finite,
     )  # fmt: skip
     return checked
 
@@ -226,7 +239,7 @@ def validate_queries(estimator: Any, X: Any, layout: Layout = FLOAT_ROWS) -> Any
     layout = FLOAT_ROWS if sparse.issparse(X) else layout
     X = validate_data(
         estimator, X, accept_sparse="csr", dtype=layout.types_for(X), order=layout.order, reset=False,
-        accept_large_sparse=True,
+        accept_large_sparse=True, ensure_all_finite=layout.finite,
     )  # fmt: skip
     return canonical(X)
 
@@ -282,6 +295,15 @@ def validate_class_weights(class_weight: Any, classes: Any, y: Any) -> NDArray[n
     if not np.isfinite(weights).all() or (weights <= 0).any():
         raise ValueError(f"class_weight: {class_weight!r} must give positive, finite weights")
     return weights
+
+
+def validate_monotonic_cst(estimator: Any) -> NDArray[np.int8]:
+    """Return -1, 0 or 1 for every feature, from an array, a dict of names, or None for zeros."""
+    try:
+        return np.asarray(_check_monotonic_cst(estimator, estimator.monotonic_cst), np.int8)
+    except ValueError as error:
+        text = str(error).removeprefix("monotonic_cst ")
+        raise ValueError(f"monotonic_cst: {text}") from error
 
 
 def _require_every_class(classes: NDArray[Any], kept_labels: NDArray[np.intp]) -> None:

@@ -43,6 +43,10 @@ LAYERS = [
     [
         "files",
         "export",
+        "bands",
+        "curve_svg",
+        "model_page",
+        "page_content",
         "interactions",
         "interaction_picture",
         "pipeline_curves",
@@ -62,7 +66,7 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 MODELS = {
     "exact": ["anova_terms", "calibration", "expansion"],
     "divide": ["cluster_models"],
-    "additive": ["anchor_model", "curves", "pair_model"],
+    "additive": ["anchor_model", "curves", "indicator_model", "pair_model"],
     "projected": ["path"],
 }
 ESTIMATORS = {
@@ -73,8 +77,8 @@ ESTIMATORS = {
     ],
     "divide": ["clusterer", "dc_svc", "dc_svr", "kernel_svc_cv", "level_parts", "levels_mixin"],
     "additive": [
-        "additive_svc", "classifier_base", "intersection_svc", "kernel_scale", "lr_svc", "mixins",
-        "power_mean_svc", "tables_mixin",
+        "additive_svc", "classifier_base", "indicators_mixin", "intersection_svc", "kernel_scale",
+        "lr_svc", "mixins", "monotone_mixin", "power_mean_svc", "tables_mixin",
     ],
     "projected": ["classifier_base", "projected_svc"],
 }  # fmt: skip
@@ -87,7 +91,7 @@ REPRESENTATIONS = {
 }
 #: What turns data into the numbers that a solver reads, and the solver's coefficients into a model: it
 #: stands above the models and below the estimators.
-REPRESENTERS = {"additive": ["anchors", "pair_cells", "representations"]}
+REPRESENTERS = {"additive": ["anchors", "indicator_columns", "pair_cells", "representations"]}
 FAMILIES = sorted(MODELS)
 ESTIMATOR_CLASSES = [
     found

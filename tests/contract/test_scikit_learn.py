@@ -36,6 +36,7 @@ ESTIMATORS = [
     KernelKMeans(kernel="linear", n_clusters=2),
     AdditiveSVC(),
     AdditiveSVC(kernel="intersection", loss="hinge"),
+    AdditiveSVC(missing="code"),
     PowerMeanSVC(),
     PowerMeanSVC(lut=True),
     IntersectionSVC(),

@@ -4,13 +4,15 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin.additive.codes import Codes
-from widemargin.additive.curves import BinEncoder
+from widemargin.additive.curves import BinEncoder, BinModel, TableModel
+from widemargin.additive.indicator_model import IndicatorModel
+from widemargin.additive.indicators_mixin import IndicatorsMixin
+from widemargin.additive.monotone_mixin import MonotoneMixin
 from widemargin.additive.pair_cells import (
     PairCells,
     PairRepresentation,
@@ -32,18 +34,28 @@ from widemargin.problem import Problem
 
 #: Weight of all pairs together beside all features.
 PAIR_WEIGHT = 1.0
+#: Models that have more than curves.
+BESIDE_CURVES = (PairModel, IndicatorModel)
 
 
-def _has_no_pairs(estimator: Any) -> bool:
+def _fits_in_pieces(estimator: Any) -> bool:
     """Return whether `partial_fit` works; raises the error that says why not."""
     if estimator.interactions:
         raise AttributeError(
             "interactions: partial_fit cannot choose pairs; use fit, or set it to 0"
         )
+    if estimator.missing != "error":
+        raise AttributeError(
+            'missing: partial_fit cannot know which columns have missing values; use fit, or "error"'
+        )
+    if estimator.monotonic_cst is not None:
+        raise AttributeError(
+            "monotonic_cst: partial_fit makes curves without constraints; use fit, or set it to None"
+        )
     return True
 
 
-class AdditiveSVC(SpectralMixin, TablesMixin):
+class AdditiveSVC(MonotoneMixin, IndicatorsMixin, SpectralMixin, TablesMixin):
     """Support vector classifier with an additive kernel, at the cost of a linear one.
 
     An additive kernel is a sum over features of a kernel of two numbers, so a decision is a sum of
@@ -77,6 +89,17 @@ class AdditiveSVC(SpectralMixin, TablesMixin):
         units; the curves keep the units. Not for callable kernels. ``"auto"`` is ``"max"`` if the
         data are dense and the widest range of a feature is more than ten times the median range;
         see `scaling_`.
+    missing : {"error", "code"}, default="error"
+        What NaN in dense data means: an error, or a missing value, which has a code of its own. It
+        counts as the median of its feature, and has a coefficient of its own beside the curve if
+        values of the feature were missing in training; see `missing_heights_`.
+        Not for callable kernels, ``interactions``, `partial_fit` and `fit_chunks`.
+    monotonic_cst : array-like of int of shape (n_features), dict of str or None, default=None
+        Constraints on curves, as in scikit-learn's `HistGradientBoostingClassifier`: 1 if the curve
+        of a feature must not fall towards ``classes_[1]``, -1 if it must not rise, and 0 for no
+        constraint; a dict has such numbers by name. Constrained features have the intersection
+        kernel. For two classes and the squared hinge loss; not for callable kernels,
+        ``interactions``, stochastic descent and `partial_fit`. ``warm_start`` has no effect then.
     interactions : int, default=0
         Number of pairs of features that have a surface of their own beside the curves. An exact SVM
         with all pairs (`widemargin.kernels.AnovaChi2`), fitted to at most 2,000 rows, chooses them;
@@ -98,7 +121,9 @@ class AdditiveSVC(SpectralMixin, TablesMixin):
         Factor on C for each class; ``"balanced"`` not for `partial_fit`.
     tol : float, default=0.1
         Stop when the projected gradients of a problem differ by less; stochastic descent, when a
-        pass changes the coefficients by less than a tenth of that share.
+        pass changes the coefficients by less than a tenth of that share; with ``monotonic_cst``, when
+        the largest projected gradient of the primal problem is a hundredth of that share of the
+        largest at zero.
     max_iter : int, default=1000
         Maximum number of passes over the data.
     max_time : float or None, default=None
@@ -132,6 +157,8 @@ class AdditiveSVC(SpectralMixin, TablesMixin):
     interactions_ : ndarray of shape (n_pairs, 2)
         Features of the pairs that have a surface, if ``interactions`` is not zero, the most important
         first. `explain` has a column for each of them after those of the features.
+    missing_heights_ : ndarray of shape (n_features,) or (n_classes, n_features)
+        What a missing value of each feature adds to the decision, if ``missing="code"``.
     scaling_ : str or None
         The scaling that was used, ``"max"`` or None; the first call of `partial_fit` chooses it.
     rank_ : int
@@ -149,9 +176,11 @@ class AdditiveSVC(SpectralMixin, TablesMixin):
     n_iter_ : int or ndarray
         Number of passes for each decision function.
     stop_reason_ : str
-        ``"converged"``, ``"max_iter"``, as after `partial_fit`, or ``"max_time"``.
+        ``"converged"``, ``"max_iter"``, as after `partial_fit`, or ``"max_time"``; ``"stalled"`` if
+        rounding errors keep a fit with ``monotonic_cst`` from reaching ``tol``.
     violation_ : float
-        Largest spread of projected gradients in the last pass of `fit`.
+        Largest spread of projected gradients in the last pass of `fit`; with ``monotonic_cst``, the
+        largest projected gradient, as ``tol`` measures it.
 
     Notes
     -----
@@ -183,6 +212,8 @@ class AdditiveSVC(SpectralMixin, TablesMixin):
         n_bins: int = 256,
         binning: str = "auto",
         scaling: str | None = "auto",
+        missing: str = "error",
+        monotonic_cst: Any = None,
         interactions: int = 0,
         loss: str = "squared_hinge",
         solver: str = "dual",
@@ -206,6 +237,8 @@ class AdditiveSVC(SpectralMixin, TablesMixin):
         self.n_bins = n_bins
         self.binning = binning
         self.scaling = scaling
+        self.missing = missing
+        self.monotonic_cst = monotonic_cst
         self.interactions = interactions
         self.loss = loss
         self.solver = solver
@@ -227,6 +260,11 @@ class AdditiveSVC(SpectralMixin, TablesMixin):
         check_integer("interactions", self.interactions, low=0)
         if self.interactions and not self._is_homogeneous:
             raise ValueError("interactions: not available with a callable kernel; use a named one")
+        if self.interactions and self.missing != "error":
+            raise ValueError(
+                'interactions: not available with missing values; fill them, use missing="error", or '
+                "set it to 0"
+            )
 
     @property
     def _may_have_bins(self) -> bool:
@@ -256,20 +294,30 @@ class AdditiveSVC(SpectralMixin, TablesMixin):
             found.append((first + origin[0], second + origin[1], heights))
         return found
 
-    partial_fit = available_if(_has_no_pairs)(TablesMixin.partial_fit)
+    partial_fit = available_if(_fits_in_pieces)(MonotoneMixin.partial_fit)
+
+    def _fit_codes(self, problem: Problem, codes: Codes, deadline: float | None) -> Any:
+        self.__dict__.pop("interactions_", None)
+        if isinstance(problem.X, Codes):
+            self._refuse_chunks()
+        return super()._fit_codes(problem, codes, deadline)
 
     def _represent_training(self, problem: Problem, codes: Codes, deadline: float | None) -> Any:
-        self.__dict__.pop("interactions_", None)
         if not self.interactions:
             return super()._represent_training(problem, codes, deadline)
-        if isinstance(problem.X, Codes):
-            raise ValueError(
-                "interactions: fit_chunks cannot choose pairs; use fit, or set it to 0"
-            )
         self._keep_table(problem, codes)
         cells = self._choose_cells(problem, deadline)
         self.interactions_ = cells.pairs
         return self._represent_cells(problem, cells)
+
+    def _refuse_chunks(self) -> None:
+        """Refuse parameters for which `fit_chunks` would need all data at once."""
+        if self.interactions:
+            raise ValueError(
+                "interactions: fit_chunks cannot choose pairs; use fit, or set it to 0"
+            )
+        if self.missing != "error":
+            raise ValueError('missing: fit_chunks takes no missing values; use fit, or "error"')
 
     def _choose_cells(self, problem: Problem, deadline: float | None) -> PairCells:
         scales, quantiser = self._scales(), self.quantiser_
@@ -307,15 +355,5 @@ class AdditiveSVC(SpectralMixin, TablesMixin):
         return PairRepresentation(data, quantiser, cells)
 
     @property
-    def tables_(self) -> NDArray[np.float64]:
-        """Numbers for each code."""
-        if isinstance(self._model, PairModel):
-            return np.eye(self.quantiser_.n_bins)
-        return super().tables_
-
-    @property
-    def coef_(self) -> NDArray[np.float64]:
-        """Coefficients of the numbers of a code."""
-        if isinstance(self._model, PairModel):
-            return self._model.base.full_curves()
-        return super().coef_
+    def _curves(self) -> TableModel | BinModel:
+        return self._model.base if isinstance(self._model, BESIDE_CURVES) else self._model

@@ -153,7 +153,8 @@ class NonnegativeMixin(FunctionsMixin):
             ):
                 self._refuse(columns)
             self._warn_of_centred(stacklevel=7)
-            self.origin_ = np.asarray(X.min(axis=0), np.float64)
+            # Missing values stay as they are.
+            self.origin_ = np.asarray(np.fmin.reduce(X, axis=0), np.float64)
         return subtract_origin(X, self.origin_)
 
     def _warn_of_centred(self, stacklevel: int) -> None:
@@ -222,6 +223,9 @@ class Columns(NamedTuple):
 
 def measure_columns(X: NDArray[Any], weights: NDArray[np.float64]) -> Columns:
     """Measure what tells whether rows are centred."""
+    if np.isnan(X).any():
+        # Missing values count as zero, which is the mean of the others if they are centred.
+        X = np.nan_to_num(X)
     # `np.std` would make a copy of the data.
     squares = np.einsum("i,ij,ij->j", weights, X, X, dtype=np.float64)
     low = np.asarray(X.min(axis=0), np.float64)

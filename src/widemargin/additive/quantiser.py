@@ -1,7 +1,7 @@
 """One quantiser for all additive models: feature values to small integers, fitted once."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
@@ -61,6 +61,10 @@ class Quantiser:
     def values(self, feature: int) -> NDArray[np.float64]:
         """Feature values of all bins, in the feature's own unit."""
         return self.low[feature] + self.span[feature] * self.grid
+
+    def narrow(self, n_features: int) -> "Quantiser":
+        """Return the quantiser of the first features alone."""
+        return replace(self, low=self.low[:n_features], span=self.span[:n_features])
 
     @property
     def zero_code(self) -> int:

@@ -74,9 +74,17 @@ class CodesMixin(NonnegativeMixin, CurvesMixin, KernelScaleMixin, DescentMixin):
 
     def _encode_training(self, problem: Problem) -> tuple[Problem, Codes]:
         """Return the training rows as the model needs them, and their codes; chooses the bins."""
-        problem = replace(problem, X=self._take_features(problem.X, problem.sample_weights))
+        problem = self._place_features(problem)
+        return problem, self._encode_features(problem)
+
+    def _place_features(self, problem: Problem) -> Problem:
+        """Return the training rows as the kernel needs them."""
+        return replace(problem, X=self._take_features(problem.X, problem.sample_weights))
+
+    def _encode_features(self, problem: Problem) -> Codes:
+        """Choose the bins, and return the codes of the training rows."""
         self._fit_quantiser(problem)
-        return problem, self.quantiser_.encode(problem.X)
+        return self.quantiser_.encode(problem.X)
 
     def _represent_training(
         self, problem: Problem, codes: Codes, deadline: float | None
@@ -137,17 +145,23 @@ class CodesMixin(NonnegativeMixin, CurvesMixin, KernelScaleMixin, DescentMixin):
         return TableRepresentation(encoder, codes, self._scales(), extra, dtype)
 
     @property
+    def _curves(self) -> TableModel | BinModel:
+        """The part of the model that has the curves."""
+        return self._model
+
+    @property
     def tables_(self) -> NDArray[np.float64]:
         """Numbers for each code."""
-        if isinstance(self._model, BinModel):
-            return np.eye(self._model.quantiser.n_bins)
-        assert isinstance(self._model.encoder, BinEncoder)
-        return self._model.encoder.table
+        model = self._curves
+        if isinstance(model, BinModel):
+            return np.eye(model.quantiser.n_bins)
+        assert isinstance(model.encoder, BinEncoder)
+        return model.encoder.table
 
     @property
     def coef_(self) -> NDArray[np.float64]:
         """Coefficients of the numbers of a code."""
-        model = self._model
+        model = self._curves
         return model.full_curves() if isinstance(model, BinModel) else model.coef
 
 
@@ -196,9 +210,13 @@ class TablesMixin(StochasticMixin, CodesMixin, LinearClassifier):
 
     def _fit(self, problem: Problem) -> None:
         deadline = self._deadline()
-        problem, codes = self._encode_training(problem)
-        model = self._fit_codes(problem, codes, deadline)
-        self._model = self._prefer_majority(model, problem)
+        problem = self._place_features(problem)
+        self._model = self._fit_features(problem, deadline)
+
+    def _fit_features(self, problem: Problem, deadline: float | None) -> Any:
+        """Fit to features as the kernel needs them, and return the model."""
+        model = self._fit_codes(problem, self._encode_features(problem), deadline)
+        return self._prefer_majority(model, problem)
 
     def _fit_codes(
         self, problem: Problem, codes: Codes, deadline: float | None

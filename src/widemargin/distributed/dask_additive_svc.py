@@ -39,8 +39,9 @@ max_iter, max_time, random_state, verbose
         As in `AdditiveSVC`, without quantiles, for which all values would have to be in one place.
     solver : {"dual"}, default="dual"
         Dual coordinate descent for the hinge loss. The squared hinge loss is minimised by L-BFGS.
-    alpha, eta0, warm_start, interactions, n_jobs
-        Without effect on a cluster, where ``warm_start=True`` and interactions are refused.
+    alpha, eta0, missing, monotonic_cst, warm_start, interactions, n_jobs
+        Without effect on a cluster, where ``warm_start=True``, ``missing="code"``, constraints and
+        interactions are refused.
 
     Attributes
     ----------
@@ -75,6 +76,12 @@ origin_, n_iter_, stop_reason_, violation_
         super()._check_params()
         if self.solver != "dual":
             raise ValueError(f"solver: {self.solver!r} is not available on a cluster; use 'dual'")
+        if self.missing != "error":
+            raise ValueError(
+                'missing: not available on a cluster; fill the values, and use "error"'
+            )
+        if self.monotonic_cst is not None:
+            raise ValueError("monotonic_cst: not available on a cluster; set it to None")
         if self.binning == "quantile":
             raise ValueError(
                 "binning: 'quantile' is not available on a cluster; use 'auto' or another"

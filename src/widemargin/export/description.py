@@ -12,6 +12,7 @@ from widemargin.additive.additive_svr import AdditiveSVR
 from widemargin.additive.anchor_model import RegressionModel
 from widemargin.additive.classifier_base import LinearClassifier
 from widemargin.additive.curves import BinEncoder, BinModel, LogEncoder, TableModel
+from widemargin.additive.indicator_model import IndicatorModel
 from widemargin.additive.mixins import CurvesMixin
 from widemargin.additive.pair_model import PairModel
 from widemargin.additive.power_mean_table import NEGLIGIBLE
@@ -358,6 +359,11 @@ def _describe_functions(model: Any) -> KernelSum | CurveSum | LogSum | ClusterSu
         log = model.encoder
         zero = NEGLIGIBLE * log.unit if log.skips_zero else -np.inf
         return LogSum(log.unit, log.offset, zero, model.coef, model.intercept)
+    if isinstance(model, IndicatorModel):
+        raise ValueError(
+            "model: missing values and categories cannot be exported; fill them before AdditiveSVC, "
+            'with missing="error"'
+        )
     if isinstance(model, PairModel):
         raise ValueError(
             "model: surfaces of pairs of features cannot be exported; fit AdditiveSVC with "

@@ -9,6 +9,7 @@ from widemargin.additive.additive_svc import AdditiveSVC
 from widemargin.additive.additive_svr import AdditiveSVR
 from widemargin.additive.anchor_model import RegressionModel
 from widemargin.additive.curves import BinEncoder, BinModel, LogEncoder, TableModel
+from widemargin.additive.indicator_model import IndicatorModel
 from widemargin.additive.intersection_svc import IntersectionSVC
 from widemargin.additive.kernel_scale import KernelScaleMixin
 from widemargin.additive.lr_svc import LRSVC
@@ -46,6 +47,8 @@ from widemargin.files.fields import (
     write_fields,
 )
 
+#: Models of additive estimators.
+AnyModel = TableModel | BinModel | PairModel | IndicatorModel
 #: Numbers that some additive estimators keep beside their model.
 _NUMBERS = ("rank_", "left_out_", "unit_", "n_seen_", "t_", "violation_", "C_", "kernel_mean_")
 _N_ITER = (Field("n_iter", np.int64, ("n_solved",), or_number=True),)
@@ -79,6 +82,15 @@ _PAIRS = (
     Field(
         "heights", np.float64, ("n_functions", "n_pairs", "n_levels", "n_levels"),
         attribute="heights",
+    ),
+)  # fmt: skip
+#: Heights of missing values and of categories.
+_INDICATORS = (
+    Field("missing", np.float64, ("n_functions", "n_features"), attribute="missing"),
+    Field("category_offsets", np.int64, ("n_bounds",), at_least(0), "offsets"),
+    Field(
+        "category_heights", np.float64, ("n_functions", "n_categories"), attribute="heights",
+        may_be_empty=True,
     ),
 )  # fmt: skip
 _LOG_ENTRIES = (
@@ -133,6 +145,12 @@ def read_additive(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) ->
         found.setdefault("origin", np.zeros(d))
     set_attributes(model, _ATTRIBUTES, found)
     model._model = _read_model(meta.get("model"), arrays, context)
+    if meta["model"].get("has_indicators") is True:
+        model._model = _read_indicators(model, arrays, context)
+    else:
+        require(
+            getattr(model, "missing", "error") == "error", "it has no heights of missing values"
+        )
     if not isinstance(model, PowerMeanSVC):
         # Files of earlier versions have the parameter only, and no "auto".
         model.scaling_ = meta.get("scaling", model.scaling)
@@ -179,9 +197,9 @@ def _read_linear(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) -> 
     return model
 
 
-def _find_quantiser(model: TableModel | BinModel | PairModel) -> Quantiser:
-    if isinstance(model, PairModel):
-        return model.base.quantiser
+def _find_quantiser(model: AnyModel) -> Quantiser:
+    if isinstance(model, PairModel | IndicatorModel):
+        return _find_quantiser(model.base)
     if isinstance(model, BinModel):
         return model.quantiser
     require(isinstance(model.encoder, BinEncoder), "its model is of another classifier")
@@ -189,7 +207,10 @@ def _find_quantiser(model: TableModel | BinModel | PairModel) -> Quantiser:
     return model.encoder.quantiser
 
 
-def _write_model(model: TableModel | BinModel | PairModel) -> State:
+def _write_model(model: AnyModel) -> State:
+    if isinstance(model, IndicatorModel):
+        meta, arrays = _write_model(model.base)
+        return meta | {"has_indicators": True}, arrays | write_fields(_INDICATORS, model)
     if isinstance(model, PairModel):
         meta, arrays = _write_model(model.base)
         return meta | {"kind": "pairs"}, arrays | write_fields(_PAIRS, model)
@@ -204,9 +225,7 @@ def _write_model(model: TableModel | BinModel | PairModel) -> State:
     return {"kind": "table", **meta}, arrays | write_fields(_TABLE, model)
 
 
-def _read_model(
-    meta: Any, arrays: Mapping[str, Any], context: Context
-) -> TableModel | BinModel | PairModel:
+def _read_model(meta: Any, arrays: Mapping[str, Any], context: Context) -> AnyModel:
     require(isinstance(meta, dict), "entry 'model' is missing or wrong")
     kind = meta.get("kind")
     if kind == "log":
@@ -227,6 +246,19 @@ def _read_model(
     context.sizes["n_bins"] = quantiser.n_bins
     found = read_fields(_TABLE, arrays, context)
     return TableModel(BinEncoder(quantiser, found["table"]), found["coef"], found["intercept"])
+
+
+def _read_indicators(model: Any, arrays: Mapping[str, Any], context: Context) -> IndicatorModel:
+    base = model._model
+    is_additive = isinstance(model, AdditiveSVC) and model.missing == "code"
+    good = is_additive and isinstance(base, TableModel | BinModel)
+    require(good, "its model is of another classifier")
+    found = read_fields(_INDICATORS, arrays, context)
+    offsets = found["category_offsets"]
+    good = offsets[0] == 0 and (np.diff(offsets) >= 0).all()
+    good = good and offsets[-1] == context.sizes["n_categories"]
+    require(good, "array 'category_offsets' is wrong")
+    return IndicatorModel(base, found["missing"], offsets, found["category_heights"])
 
 
 def _read_pairs(base: BinModel, arrays: Mapping[str, Any], context: Context) -> PairModel:

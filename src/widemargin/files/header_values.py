@@ -23,6 +23,8 @@ _LATER_PARAMS = frozenset(
         "cache_size",
         "probability",
         "interactions",
+        "missing",
+        "monotonic_cst",
     }
 )
 

@@ -1,0 +1,114 @@
+"""Mixin of `AdditiveSVC`: missing values as codes of their own."""
+
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from widemargin.additive.indicator_columns import IndicatorColumns
+from widemargin.additive.indicator_model import IndicatorModel
+from widemargin.additive.quantiser import row_chunks, weighted_quantiles
+from widemargin.additive.tables_mixin import TablesMixin
+from widemargin.kernel_arguments import name_columns
+from widemargin.parameters import Choices
+from widemargin.problem import Problem
+from widemargin.validation import ANY_BLOCKS, Layout
+
+
+class IndicatorsMixin(TablesMixin):
+    """Features with missing values (``missing="code"``), each with a height beside its curve."""
+
+    missing: str
+    #: What the columns of the training data are, during a fit.
+    _columns: IndicatorColumns
+
+    _choices: ClassVar[Choices] = {"missing": ("error", "code")}
+
+    @property
+    def _layout(self) -> Layout:  # type: ignore[override]
+        return replace(ANY_BLOCKS, allows_nan=self.missing == "code")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing == "code"
+        return tags
+
+    @property
+    def missing_heights_(self) -> NDArray[np.float64]:
+        """What a missing value of each feature adds, if ``missing="code"``.
+
+        The shape is (n_features,) for two classes and (n_classes, n_features) for more. It is what the
+        median of the feature adds if the feature had no missing value in training.
+        """
+        if not isinstance(self._model, IndicatorModel):
+            raise AttributeError('missing_heights_: fit with missing="code" to have it')
+        return self._model.missing[0] if len(self.classes_) == 2 else self._model.missing
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        if self.missing == "code" and not self._is_homogeneous:
+            raise ValueError(
+                "missing: codes of missing values are not available with a callable kernel; use a "
+                "named one"
+            )
+
+    def _fit_features(self, problem: Problem, deadline: float | None) -> Any:
+        if self.missing == "error":
+            return super()._fit_features(problem, deadline)
+        columns, ranges = self._find_columns(problem.X, problem.sample_weights)
+        origin, d = self.origin_, self.n_features_in_
+        wide = problem
+        if columns.n_indicators:
+            wide = replace(problem, X=columns.expand(problem.X))
+            self.origin_ = np.concatenate([origin, np.zeros(columns.n_indicators)])
+        self._columns = columns
+        fitted = super()._fit_features(wide, deadline)
+        del self._columns
+        self.origin_, self.feature_ranges_ = origin, ranges + origin
+        self.quantiser_ = self.quantiser_.narrow(d)
+        return columns.make_model(fitted)
+
+    def _scales(self) -> NDArray[np.float64]:
+        scales = super()._scales()
+        return scales * self._columns.weights if hasattr(self, "_columns") else scales
+
+    def _find_columns(
+        self, X: Any, weights: NDArray[np.float64]
+    ) -> tuple[IndicatorColumns, NDArray[np.float64]]:
+        """Find the indicator columns, and the ranges of the values that are not missing."""
+        d = X.shape[1]
+        ranges = np.array([np.full(d, np.inf), np.full(d, -np.inf)])
+        has_missing = np.zeros(d, bool)
+        for part in row_chunks(X):
+            if sparse.issparse(part):
+                low, high = part.min(axis=0).toarray()[0], part.max(axis=0).toarray()[0]
+            else:
+                low, high = np.fmin.reduce(part, axis=0), np.fmax.reduce(part, axis=0)
+                has_missing |= (part != part).any(axis=0)
+            ranges = np.array([np.fmin(ranges[0], low), np.fmax(ranges[1], high)])
+        self._refuse_empty(np.flatnonzero(ranges[0] > ranges[1]))
+        units = np.where(ranges[1] > 0, ranges[1], 1.0)
+        sizes = np.zeros(d, np.int64)
+        missing = np.flatnonzero(has_missing)
+        return IndicatorColumns(missing, _find_medians(X, weights), units, sizes), ranges
+
+    def _refuse_empty(self, columns: NDArray[np.intp]) -> None:
+        if len(columns):
+            names = name_columns(columns, getattr(self, "feature_names_in_", None))
+            raise ValueError(
+                f"X: all values are missing in {names}; leave out columns without any value"
+            )
+
+
+def _find_medians(X: Any, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the median of every column, missing values left out; zeros for sparse data."""
+    medians = np.zeros(X.shape[1])
+    if sparse.issparse(X):
+        return medians
+    for j, column in enumerate(X.T):
+        present = ~np.isnan(column)
+        # A value of the column, so that whole numbers stay whole.
+        medians[j] = weighted_quantiles(column[present], weights[present], np.array([0.5]))[0]
+    return medians

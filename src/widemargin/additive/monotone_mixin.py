@@ -1,0 +1,88 @@
+"""Mixin of `AdditiveSVC`: curves that must not fall, or must not rise."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from widemargin.additive.coded_rows import bin_rows, sum_over_codes
+from widemargin.additive.codes import Codes, thin_codes
+from widemargin.additive.curves import BinModel, TableModel, bin_offsets
+from widemargin.additive.monotone import CurveBasis, MonotoneProblem, solve_monotone
+from widemargin.additive.tables_mixin import TablesMixin
+from widemargin.callback_support import report_rounds
+from widemargin.kernel_arguments import check_norms
+from widemargin.problem import Problem
+from widemargin.progress import show_passes
+from widemargin.validation import validate_monotonic_cst
+
+
+class MonotoneMixin(TablesMixin):
+    """Constraints on the curves of two classes (``monotonic_cst``)."""
+
+    monotonic_cst: Any
+    interactions: int
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        if self.monotonic_cst is None:
+            return
+        for name, is_wrong, advice in (
+            ("kernel", not self._is_homogeneous, "use a named kernel"),
+            ("loss", self.loss != "squared_hinge", 'set it to "squared_hinge"'),
+            ("solver", self.solver != "dual", 'set it to "dual"'),
+            (
+                "interactions",
+                self.interactions != 0,
+                "set it to 0, since surfaces may fall and rise",
+            ),
+        ):
+            if is_wrong:
+                given = getattr(self, name)
+                raise ValueError(
+                    f"{name}: {given!r} does not go together with monotonic_cst; {advice}"
+                )
+
+    def _fit_codes(
+        self, problem: Problem, codes: Codes, deadline: float | None
+    ) -> TableModel | BinModel:
+        signs = validate_monotonic_cst(self)
+        if not signs.any():
+            return super()._fit_codes(problem, codes, deadline)
+        if len(problem.classes) > 2:
+            raise ValueError(
+                f"monotonic_cst: constraints are for two classes, and y has {len(problem.classes)}; "
+                "fit one class against the rest, for example with OneVsRestClassifier"
+            )
+        self._keep_table(problem, codes)
+        return self._fit_monotone(problem, thin_codes(codes), signs, deadline)
+
+    def _fit_monotone(
+        self, problem: Problem, codes: Codes, signs: NDArray[np.int8], deadline: float | None
+    ) -> BinModel:
+        """Fit with constraints: represent, solve, model."""
+        offsets, grid, scale = bin_offsets(codes), self.quantiser_.grid, self._scales()
+        # Indicators of missing values and categories come after the features.
+        signs = np.pad(signs, (0, codes.n_features - len(signs)))
+        nothing = np.empty((len(codes), 0))
+        rows = bin_rows(codes, offsets, grid, scale, (nothing, nothing), np.float64)
+        norms = sum_over_codes(codes, rows, grid, scale) + self._has_intercept()
+        check_norms("X: kernel values", norms, "MinMaxScaler")
+        self._measure_kernel(problem, norms)
+        table = None if self.rank_ == 0 else self._table
+        monotone = MonotoneProblem(
+            codes=codes,
+            basis=CurveBasis(offsets, grid, scale, signs, table),
+            y=np.where(problem.labels == 1, 1.0, -1.0),
+            costs=self._cost() * problem.weights,
+            intercept_penalty=(
+                float(not self._has_free_intercept()) if self._has_intercept() else None
+            ),
+        )
+        with show_passes(self.verbose, listen=report_rounds(self)) as show:
+            result = solve_monotone(monotone, self.tol, self.max_iter, deadline, show)
+        self.n_iter_, self.violation_ = result.n_iter, result.violation
+        self.stop_reason_ = result.stop_reason.value
+        self.n_seen_, self.t_ = len(codes), result.n_iter * len(codes)
+        intercept = np.array([result.intercept])
+        return BinModel(self.quantiser_, offsets, result.curves[None], intercept)

@@ -1,0 +1,259 @@
+"""Curves and surfaces as SVG text, whose colours a page sets for light and dark screens."""
+
+from dataclasses import dataclass
+from html import escape
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+#: The sign before negative numbers, and between the names of a pair.
+MINUS, TIMES = "\N{MINUS SIGN}", " \N{MULTIPLICATION SIGN} "
+#: Width and height of a panel, and the margins of its plot: left, right, top, bottom.
+WIDTH, HEIGHT = 320.0, 200.0
+LEFT, RIGHT, TOP, BOTTOM = 40.0, 10.0, 8.0, 26.0
+#: Width of the place for missing values, on the right.
+MISSING_WIDTH = 46.0
+#: Share of the height that the bars of the data take at most.
+BARS_SHARE = 0.22
+#: Width of a character of a tick, for labels that should not overlap.
+CHARACTER = 6.2
+#: Number of colours for classes; further classes begin again.
+N_COLOURS = 10
+
+
+@dataclass(frozen=True)
+class Panel:
+    """What one feature adds to the decision functions.
+
+    Attributes
+    ----------
+    name : str
+        Name of the feature.
+    importance : float
+        Mean size of what the feature adds, or its largest difference without data.
+    values : ndarray of shape (n_values,)
+        Values of the feature, ascending.
+    heights : ndarray of shape (n_functions, n_values)
+        What they add.
+    is_line : bool
+        Whether the values are joined by a line; else each has a point.
+    labels : list of str or None
+        Names of the values, of categories.
+    band : tuple of two ndarrays of the shape of heights, or None
+        Lower and upper ends of a band.
+    missing : ndarray of shape (n_functions,) or None
+        What a missing value adds.
+    bars : tuple of two ndarrays of shape (n_bars,), or None
+        Where the data are, and how many.
+    bar_width : float
+        Width of these bars in the unit of the feature.
+    """
+
+    name: str
+    importance: float
+    values: FloatArray
+    heights: FloatArray
+    is_line: bool = True
+    labels: list[str] | None = None
+    band: tuple[FloatArray, FloatArray] | None = None
+    missing: FloatArray | None = None
+    bars: tuple[FloatArray, FloatArray] | None = None
+    bar_width: float = 0.0
+
+    def extent(self) -> tuple[float, float]:
+        """Return the least and the largest height."""
+        parts = [self.heights, *(self.band or ())]
+        parts += [] if self.missing is None else [self.missing]
+        return min(float(p.min()) for p in parts), max(float(p.max()) for p in parts)
+
+
+@dataclass(frozen=True)
+class Surface:
+    """What a pair of features adds beyond the curves of both.
+
+    Attributes
+    ----------
+    names : tuple of two str
+        Names of the features.
+    importance : float
+        As for `Panel`.
+    first, second : ndarray
+        Values of the features.
+    heights : ndarray of shape (n_first, n_second)
+        What they add.
+    """
+
+    names: tuple[str, str]
+    importance: float
+    first: FloatArray
+    second: FloatArray
+    heights: FloatArray
+
+
+def draw_panel(panel: Panel, low: float, high: float) -> str:
+    """Draw a panel whose heights go from ``low`` to ``high``."""
+    right = WIDTH - RIGHT - (0.0 if panel.missing is None else MISSING_WIDTH)
+    pad = 0.06 * (panel.values[-1] - panel.values[0]) if not panel.is_line else 0.0
+    pad = max(pad, 0.5 * panel.bar_width) or (0.0 if panel.is_line else 0.5)
+    x = _Scale(panel.values[0] - pad, panel.values[-1] + pad, LEFT, right)
+    y = _Scale(low, high, HEIGHT - BOTTOM, TOP)
+    parts = [_draw_bars(panel, x), _draw_axes(panel, x, y)]
+    for k, heights in enumerate(panel.heights):
+        colour = f"c{k % N_COLOURS}"
+        if panel.band is not None:
+            parts.append(_draw_band(panel, k, colour, x, y))
+        if panel.is_line:
+            parts.append(f'<path class="line {colour}" d="{_path(x(panel.values), y(heights))}"/>')
+        else:
+            parts += [
+                f'<circle class="dot {colour}" cx="{a:.1f}" cy="{b:.1f}" r="4"/>'
+                for a, b in zip(x(panel.values), y(heights), strict=True)
+            ]
+        if panel.missing is not None:
+            at = float(y(panel.missing[[k]])[0])
+            middle = WIDTH - RIGHT - 0.5 * MISSING_WIDTH
+            parts.append(f'<circle class="dot {colour}" cx="{middle:.1f}" cy="{at:.1f}" r="4"/>')
+    if panel.missing is not None:
+        middle = WIDTH - RIGHT - 0.5 * MISSING_WIDTH
+        parts.append(_text(middle, HEIGHT - 10.0, "missing", "middle"))
+    return _svg("".join(parts), f"Curve of {panel.name}")
+
+
+def draw_surface(surface: Surface, largest: float) -> str:
+    """Draw a surface as a map; its strongest colours stand for heights of the size ``largest``."""
+    columns = np.linspace(LEFT, WIDTH - RIGHT, len(surface.first) + 1)
+    rows = np.linspace(HEIGHT - BOTTOM, TOP, len(surface.second) + 1)
+    cells = []
+    for i, j in np.ndindex(surface.heights.shape):
+        height = float(surface.heights[i, j])
+        colour = "above" if height > 0 else "below"
+        hint = (
+            f"{surface.names[0]} {_number(float(surface.first[i]))}, {surface.names[1]} "
+            f"{_number(float(surface.second[j]))}: {height:+.3g}"
+        )
+        cells.append(
+            f'<rect class="{colour}" x="{columns[i]:.1f}" y="{rows[j + 1]:.1f}" '
+            f'width="{columns[i + 1] - columns[i]:.1f}" height="{rows[j] - rows[j + 1]:.1f}" '
+            f'fill-opacity="{min(abs(height) / largest, 1.0) if largest > 0 else 0.0:.2f}">'
+            f"<title>{escape(hint)}</title></rect>"
+        )
+    middle = 0.5 * (LEFT + WIDTH - RIGHT)
+    ends = [
+        _text(LEFT, HEIGHT - 10.0, _number(surface.first[0]), "start"),
+        _text(middle, HEIGHT - 10.0, _shorten(surface.names[0], 28), "middle"),
+        _text(WIDTH - RIGHT, HEIGHT - 10.0, _number(surface.first[-1]), "end"),
+        _text(LEFT - 4.0, HEIGHT - BOTTOM, _short_number(surface.second[0]), "end"),
+        _text(LEFT - 4.0, TOP + 8.0, _short_number(surface.second[-1]), "end"),
+    ]
+    label = f"Surface of {surface.names[0]} and {surface.names[1]}"
+    return _svg("".join(cells + ends), label)
+
+
+def find_ticks(low: float, high: float, n: int) -> list[float]:
+    """Return about ``n`` round numbers from ``low`` to ``high``."""
+    if not high > low:
+        return [low]
+    rough = (high - low) / n
+    unit = 10.0 ** np.floor(np.log10(rough))
+    step = unit * min((m for m in (1, 2, 5, 10) if m * unit >= rough), default=10)
+    first, last = int(np.ceil(low / step - 1e-9)), int(np.floor(high / step + 1e-9))
+    return [k * step for k in range(first, last + 1)]
+
+
+class _Scale:
+    """Straight line from the numbers of an axis to the units of the picture."""
+
+    def __init__(self, low: float, high: float, start: float, stop: float) -> None:
+        self.low, self.high, self.start, self.stop = low, high, start, stop
+
+    def __call__(self, values: FloatArray) -> FloatArray:
+        width = self.high - self.low or 1.0
+        return self.start + (np.asarray(values) - self.low) / width * (self.stop - self.start)
+
+
+def _draw_axes(panel: Panel, x: _Scale, y: _Scale) -> str:
+    parts = []
+    for tick in find_ticks(y.low, y.high, 5):
+        at = float(y(np.array(tick)))
+        style = "zero" if tick == 0 else "grid"
+        parts.append(
+            f'<line class="{style}" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>'
+        )
+        parts.append(_text(LEFT - 5.0, at + 3.5, _number(tick), "end"))
+    if panel.labels is not None:
+        room = int((x.stop - x.start) / len(panel.labels) / CHARACTER)
+        named = [(v, _shorten(s, room)) for v, s in zip(panel.values, panel.labels, strict=True)]
+    else:
+        named = [(tick, _number(tick)) for tick in find_ticks(x.low, x.high, 4)]
+        # The word for missing values begins where the axis ends.
+        free = WIDTH - x.stop if panel.missing is None else 0.0
+        named = [
+            (tick, text)
+            for tick, text in named
+            if float(x(np.array(tick))) + 0.5 * CHARACTER * len(text) <= x.stop + free
+        ]
+    for value, label in named:
+        parts.append(_text(float(x(np.array(value))), HEIGHT - 10.0, label, "middle"))
+    return "".join(parts)
+
+
+def _draw_bars(panel: Panel, x: _Scale) -> str:
+    if panel.bars is None:
+        return ""
+    at, counts = panel.bars
+    roots = np.sqrt(counts)
+    tall = BARS_SHARE * (HEIGHT - TOP - BOTTOM) * roots / max(float(roots.max()), 1.0)
+    left, right = x(at - 0.5 * panel.bar_width), x(at + 0.5 * panel.bar_width)
+    return "".join(
+        f'<rect class="bar" x="{a:.1f}" y="{HEIGHT - BOTTOM - h:.1f}" width="{max(b - a, 0.5):.1f}" '
+        f'height="{h:.1f}"/>'
+        for a, b, h in zip(left, right, tall, strict=True)
+        if h > 0
+    )
+
+
+def _draw_band(panel: Panel, function: int, colour: str, x: _Scale, y: _Scale) -> str:
+    assert panel.band is not None
+    lower, upper = (y(end[function]) for end in panel.band)
+    at = x(panel.values)
+    if panel.is_line:
+        outline = _path(np.append(at, at[::-1]), np.append(lower, upper[::-1]))
+        return f'<path class="band {colour}" d="{outline}Z"/>'
+    return "".join(
+        f'<line class="whisker {colour}" x1="{a:.1f}" x2="{a:.1f}" y1="{b:.1f}" y2="{c:.1f}"/>'
+        for a, b, c in zip(at, lower, upper, strict=True)
+    )
+
+
+def _path(x: FloatArray, y: FloatArray) -> str:
+    """Return a line through points, without those inside level pieces."""
+    is_kept = np.ones(len(y), bool)
+    is_kept[1:-1] = (y[1:-1] != y[:-2]) | (y[1:-1] != y[2:])
+    points = [f"{a:.1f} {b:.1f}" for a, b in zip(x[is_kept], y[is_kept], strict=True)]
+    return "M" + "L".join(points)
+
+
+def _svg(content: str, label: str) -> str:
+    name = escape(label, quote=True)
+    return f'<svg viewBox="0 0 {WIDTH:g} {HEIGHT:g}" role="img" aria-label="{name}">{content}</svg>'
+
+
+def _text(x: float, y: float, text: str, anchor: str) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+
+
+def _number(value: float) -> str:
+    return f"{value:.4g}".replace("-", MINUS)
+
+
+def _short_number(value: float) -> str:
+    """Return a number that fits into the left margin."""
+    text = f"{value:.3g}"
+    return (text if len(text) <= 5 else f"{value:.2g}").replace("-", MINUS)
+
+
+def _shorten(text: str, n_characters: int) -> str:
+    most = max(n_characters, 2)
+    return text if len(text) <= most else text[: most - 1] + "…"

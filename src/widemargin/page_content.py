@@ -1,0 +1,166 @@
+"""What the page of a model shows: its curves, surfaces and some rows, as records of plain numbers."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from widemargin.additive.pair_model import PairModel
+from widemargin.bands import CurveBands
+from widemargin.curve_svg import TIMES, Panel, Surface
+from widemargin.model_page import Example, Share
+
+#: A feature with so many values or fewer is drawn as points.
+FEW_VALUES = 10
+#: Bars of the data under a curve.
+N_BARS = 40
+#: Features that an explained row names.
+N_SHARES = 8
+
+FloatArray = NDArray[np.float64]
+
+
+def make_panel(
+    curves: Any,
+    feature: int,
+    name: str,
+    importance: float,
+    column: FloatArray | None,
+    shown: list[int],
+    centres: FloatArray,
+    bands: CurveBands | None,
+) -> Panel:
+    """Return the panel of one feature.
+
+    Parameters
+    ----------
+    curves : estimator or PipelineCurves
+        Has the curves.
+    feature : int
+        Number of the feature.
+    name, importance
+        Of the feature.
+    column : ndarray of shape (n_samples,) or None
+        The values of the feature in the data.
+    shown : list of int
+        Decision functions whose curves are shown.
+    centres : ndarray of shape (n_shown,)
+        What is subtracted from the curves.
+    bands : CurveBands or None
+        Bands of the curves.
+    """
+    present = None if column is None else column[~np.isnan(column)]
+    distinct = None if present is None else np.unique(present)
+    is_line = distinct is None or len(distinct) > FEW_VALUES
+    values, _ = curves.shape_functions(features=[feature])[0]
+    if distinct is not None and not is_line:
+        values = distinct
+    heights = curves._heights(feature, values)[shown] - centres[:, None]
+    missing = None
+    if column is not None and present is not None and len(present) < len(column):
+        missing = curves._heights(feature, np.array([np.nan]))[shown, 0] - centres
+    bars, width = _count_values(present, distinct)
+    return Panel(
+        name, importance, values, heights, is_line=is_line, missing=missing, bars=bars,
+        bar_width=width, band=move_band(bands, feature, values, shown, centres),
+    )  # fmt: skip
+
+
+def move_band(
+    bands: CurveBands | None, feature: int, values: Any, shown: list[int], centres: FloatArray
+) -> tuple[FloatArray, FloatArray] | None:
+    """Return both ends of a band around a curve from which ``centres`` were subtracted."""
+    found = None if bands is None else bands.at(feature, values)
+    if bands is None or found is None:
+        return None
+    shift = (bands.centres[shown, feature] - centres)[:, None]
+    return found[0][shown] + shift, found[1][shown] + shift
+
+
+def _count_values(present: FloatArray | None, distinct: FloatArray | None) -> tuple[Any, float]:
+    """Return where the values of a feature are and how many, and the width of a bar."""
+    if present is None or distinct is None or len(present) == 0:
+        return None, 0.0
+    if len(distinct) <= FEW_VALUES:
+        width = 0.5 * float(np.diff(distinct).min()) if len(distinct) > 1 else 1.0
+        return np.unique(present, return_counts=True), width
+    counts, edges = np.histogram(present, bins=N_BARS)
+    return (0.5 * (edges[1:] + edges[:-1]), counts.astype(np.float64)), float(edges[1] - edges[0])
+
+
+def make_surfaces(curves: Any, names: list[str], n_pairs: int) -> list[Surface]:
+    """Return the surfaces of an `AdditiveSVC` with interactions, the most important first.
+
+    With more than two classes, a surface is that of the class in which it is largest.
+    """
+    if not isinstance(curves._model, PairModel):
+        return []
+    found = []
+    for (i, j), (first, second, heights) in zip(
+        curves._model.pairs, curves.interaction_functions(), strict=True
+    ):
+        stack = heights if heights.ndim == 3 else heights[None]
+        k = int(np.ptp(stack, axis=(1, 2)).argmax())
+        pair = (names[i], names[j])
+        if len(stack) > 1:
+            pair = (f"{curves.classes_[k]}: {names[i]}", names[j])
+        found.append(Surface(pair, float(np.abs(stack[k]).mean()), first, second, stack[k]))
+    return sorted(found, key=lambda surface: -surface.importance)[:n_pairs]
+
+
+def choose_rows(scores: FloatArray, truth: NDArray[Any] | None, n_rows: int) -> list[int]:
+    """Choose rows to explain: the surest ones, those in doubt, and errors if the truth is known.
+
+    ``scores`` has the shape (n,) or (n, n_classes), ``truth`` is whether the prediction is right.
+    """
+    if scores.ndim == 2:
+        ordered = np.sort(scores, axis=1)
+        sure = ordered[:, -1] - ordered[:, -2]
+        extremes = [int(sure.argmax())]
+    else:
+        sure = np.abs(scores)
+        extremes = [int(scores.argmax()), int(scores.argmin())]
+    wanted = [*extremes, int(sure.argmin())]
+    if truth is not None and not truth.all():
+        wanted.insert(1, int(np.where(truth, -np.inf, sure).argmax()))
+    step = max(1, len(scores) // max(n_rows, 1))
+    wanted += list(range(0, len(scores), step))
+    return list(dict.fromkeys(wanted))[:n_rows]
+
+
+def explain_row(
+    curves: Any, row: Any, names: list[str], centres: FloatArray, function: int, title: str,
+    values: list[str],
+) -> Example:  # fmt: skip
+    """Explain the score of one row, given as the curves take it."""
+    shares = curves._model.contributions(row)[0, function]
+    d = len(centres)
+    average = float(curves._model.intercept[function] + centres.sum())
+    sizes = np.concatenate([shares[:d] - centres, shares[d:]])
+    all_names = names + [TIMES.join(names[k] for k in pair) for pair in _list_pairs(curves._model)]
+    all_values = values + [""] * (len(sizes) - d)
+    top = np.argsort(-np.abs(sizes), kind="stable")[:N_SHARES]
+    listed = [Share(all_names[k], all_values[k], float(sizes[k])) for k in top]
+    rest = float(sizes.sum() - sizes[top].sum())
+    return Example(title, average, listed, rest if len(sizes) > len(top) else 0.0)
+
+
+def _list_pairs(model: Any) -> Any:
+    return model.pairs if isinstance(model, PairModel) else []
+
+
+def describe_values(X: Any, row: int) -> list[str]:
+    """Return the values of a row as given, as text."""
+    if sparse.issparse(X):
+        values: Any = X[[row]].toarray()[0]
+    else:
+        values = X.iloc[row] if hasattr(X, "iloc") else np.asarray(X)[row]
+    return [_describe_value(value) for value in values]
+
+
+def _describe_value(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    number = float(value)
+    return "missing" if np.isnan(number) else f"{number:.4g}"
