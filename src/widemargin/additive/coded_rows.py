@@ -141,6 +141,7 @@ def _rows(
         scale=arrays.get("scale", no_floats),
         plain_read=arrays.get("plain_read", no_floats),
         plain_write=arrays.get("plain_write", no_floats),
+        columns=arrays.get("columns", np.empty(0, np.uint32)),
         n_extra=read.shape[1], extra_read=np.ascontiguousarray(read, dtype).ravel(),
         extra_write=np.ascontiguousarray(write, dtype).ravel(),
         offsets=arrays.get("offsets", np.empty(0, np.int64)),
@@ -154,7 +155,9 @@ def count_coefs(rows: Rows) -> int:
     """Return the number of coefficients of one class."""
     if rows.kind in (fast.BINS, fast.HATS):
         return int(rows.offsets[-1])
-    return rows.rank if rows.kind >= fast.PLAIN else rows.n_features * rows.rank
+    if rows.kind in (fast.PLAIN, fast.GRAM):
+        return rows.rank
+    return rows.n_features * rows.rank
 
 
 def count_work(rows: Rows) -> float:
@@ -167,6 +170,8 @@ def count_work(rows: Rows) -> float:
         return 2.0 * len(rows.codes) * rows.rank
     if rows.kind == fast.HATS:
         return 2.0 * len(rows.codes) * (1.0 + rows.rank)
+    if rows.kind == fast.LISTS:
+        return 2.0 * len(rows.columns)
     if rows.kind == fast.BINS:
         mean_length = rows.offsets[-1] / max(rows.n_features, 1)
         return len(rows.codes) * (1.0 + mean_length)
@@ -174,8 +179,10 @@ def count_work(rows: Rows) -> float:
 
 
 def prefers_gram(rows: Rows, n_problems: int) -> bool:
-    """Return whether rows of bins are so few that their kernel matrix saves time."""
-    costs = _costs_of_kinds(rows, n_problems)
+    """Return whether rows are rows of bins, and so few that their kernel matrix saves time."""
+    if rows.kind != fast.BINS:
+        return False
+    costs = costs_of_kinds(rows, n_problems)
     return fast.GRAM in costs and costs[fast.GRAM] < costs[fast.BINS]
 
 
@@ -183,11 +190,11 @@ def cheapest_kind(rows: Rows, n_problems: int) -> int:
     """Return the kind of rows on which a descent is fastest; rows of bins can become others."""
     if rows.kind != fast.BINS:
         return int(rows.kind)
-    costs = _costs_of_kinds(rows, n_problems)
+    costs = costs_of_kinds(rows, n_problems)
     return min(costs, key=lambda kind: costs[kind])
 
 
-def _costs_of_kinds(rows: Rows, n_problems: int) -> dict[int, float]:
+def costs_of_kinds(rows: Rows, n_problems: int) -> dict[int, float]:
     """Estimate the nanoseconds for each code that a descent on rows of bins takes.
 
     Ten passes are assumed. The constants were measured on scene15, pixels and 16 columns. The kernel
@@ -322,7 +329,7 @@ def coefs_in_order(rows: Rows, by_class: NDArray[Any]) -> NDArray[Any]:
 
 def _interleaves(rows: Rows) -> bool:
     """Return whether the coefficients of all classes for one number of a row are contiguous."""
-    return rows.kind in (fast.SPARSE, fast.HATS)
+    return rows.kind in (fast.SPARSE, fast.HATS, fast.LISTS)
 
 
 def float_type(rows: Rows) -> Any:

@@ -7,18 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin.additive.classifier_base import asked_classes
-from widemargin.additive.coded_rows import (
-    Rows,
-    bin_rows,
-    draw_indicators,
-    find_indicators,
-    sum_over_codes,
-)
+from widemargin.additive.coded_rows import Rows
 from widemargin.additive.codes import Codes, thin_codes
 from widemargin.additive.crammer_singer import MulticlassDual, solve_crammer_singer
 from widemargin.additive.curves import BinModel, bin_offsets
 from widemargin.additive.dual_descent import LinearResult, gather_results
+from widemargin.additive.intersection_rows import BinTables, KnotTables, choose_tables
 from widemargin.additive.kernel_scale import KernelScaleMixin
+from widemargin.additive.knot_model import KnotModel
 from widemargin.additive.mixins import CurvesMixin
 from widemargin.additive.primal_newton import UnaryRows, solve_primal
 from widemargin.additive.quantiles import fit_clipped_bins, fit_own_bins
@@ -130,7 +126,7 @@ class IntersectionSVC(CurvesMixin, KernelScaleMixin):
     True
     """
 
-    _model: BinModel
+    _model: BinModel | KnotModel
     _layout = ANY_BLOCKS
     _choices: ClassVar[Choices] = {
         "solver": ("auto", "dual", "primal"),
@@ -199,6 +195,9 @@ class IntersectionSVC(CurvesMixin, KernelScaleMixin):
         """Return whether the solver is dual coordinate descent, one class against the rest."""
         return self.solver != "primal" and self.multi_class == "ovr"
 
+    def _is_primal(self) -> bool:
+        return self.solver == "primal" and self.multi_class == "ovr"
+
     def _has_intercept(self) -> bool:
         return bool(self.fit_intercept) and self._is_descent()
 
@@ -209,14 +208,8 @@ class IntersectionSVC(CurvesMixin, KernelScaleMixin):
         """Fit to validated data: represent, solve, model."""
         deadline = self._deadline()
         codes = self._represent(problem)
-        offsets = bin_offsets(codes)
-        result = self._solve(problem, codes, offsets, deadline)
-        curves, intercept = result.coef, result.extra.sum(axis=1, dtype=np.float64)
-        if len(problem.classes) == 2 and len(curves) == 2:
-            # Crammer and Singer's two functions are opposite, and their difference decides.
-            curves, intercept = curves[1:] - curves[:1], np.zeros(1)
-        model = BinModel(self.quantiser_, offsets, curves, intercept)
-        self._model = self._prefer_majority(model, problem)
+        solve = self._solve_primal if self._is_primal() else self._solve_dual
+        self._model = self._prefer_majority(solve(problem, codes, deadline), problem)
 
     def _represent(self, problem: Problem) -> Codes:
         """Choose the bins, and return the codes of the rows."""
@@ -230,27 +223,26 @@ class IntersectionSVC(CurvesMixin, KernelScaleMixin):
         is_whole = self.quantiser_.zero_code != 0
         return thin_codes(self.quantiser_.encode(problem.X, is_whole=is_whole))
 
-    def _solve(
-        self, problem: Problem, codes: Codes, offsets: NDArray[np.int64], deadline: float | None
-    ) -> LinearResult:
+    def _solve_dual(
+        self, problem: Problem, codes: Codes, deadline: float | None
+    ) -> BinModel | KnotModel:
         at_once = self.multi_class == "crammer_singer"
-        if self.solver == "primal" and not at_once:
-            return self._solve_primal(problem, codes, offsets, deadline)
-        levels = np.arange(self.quantiser_.n_bins, dtype=np.float64)
-        ones = np.ones(problem.X.shape[1])
-        dtype = np.float64 if at_once else self._dtype(problem)
-        is_indicator = find_indicators(codes, offsets)
-        extra = constants(len(codes), self._has_intercept())
-        rows = bin_rows(codes, offsets, levels, ones, extra, dtype, is_indicator=is_indicator)
-        norms = sum_over_codes(codes, rows, levels, ones) + rows.n_extra
+        data = self._choose_rows(problem, codes, np.float64 if at_once else self._dtype(problem))
         solve = self._solve_at_once if at_once else self._descend
-        result = solve(problem, rows, norms, deadline)
-        draw_indicators(offsets, is_indicator, result.coef)
-        return result
+        result = solve(problem, data.rows, data.norms, deadline)
+        coef, intercept = result.coef, result.extra.sum(axis=1, dtype=np.float64)
+        if len(problem.classes) == 2 and len(coef) == 2:
+            # Crammer and Singer's two functions are opposite, and their difference decides.
+            coef, intercept = coef[1:] - coef[:1], np.zeros(1)
+        return data.make_model(coef, intercept)
 
-    def _solve_primal(
-        self, problem: Problem, codes: Codes, offsets: NDArray[np.int64], deadline: float | None
-    ) -> LinearResult:
+    def _choose_rows(self, problem: Problem, codes: Codes, dtype: type) -> BinTables | KnotTables:
+        extra = constants(len(codes), self._has_intercept())
+        bins = BinTables(codes, self.quantiser_, bin_offsets(codes), extra, dtype)
+        return choose_tables(codes, bins, len(asked_classes(problem)))
+
+    def _solve_primal(self, problem: Problem, codes: Codes, deadline: float | None) -> BinModel:
+        offsets = bin_offsets(codes)
         rows, settings = UnaryRows(codes, offsets), self._settings(problem, deadline)
         self._measure_kernel(problem, rows.multiply(np.ones(rows.size)))
         costs, asked, results = self._cost() * problem.weights, asked_classes(problem), []
@@ -260,7 +252,7 @@ class IntersectionSVC(CurvesMixin, KernelScaleMixin):
             results.append(solve_primal(rows, y, costs, own))
         result = gather_results(results)
         self._keep_progress(problem, result)
-        return result
+        return BinModel(self.quantiser_, offsets, result.coef, np.zeros(len(asked)))
 
     def _solve_at_once(
         self, problem: Problem, rows: Rows, norms: NDArray[np.float64], deadline: float | None

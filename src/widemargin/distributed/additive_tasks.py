@@ -9,7 +9,7 @@ from widemargin.additive.coded_rows import combine_coded, count_bins, decide
 from widemargin.additive.coded_rows_fast import Rows
 from widemargin.additive.codes import Codes
 from widemargin.additive.dual_descent import Descent, OneVsRestDual, WarmStart, descend
-from widemargin.additive.quantiser import Quantiser, Ranges, measure_ranges, row_chunks
+from widemargin.additive.quantiser import Quantiser, Ranges, measure_ranges, measured_chunks
 from widemargin.distributed.blocks import Block, FloatArray
 from widemargin.kernels import Index
 from widemargin.parallel import Workers, single_blas
@@ -83,7 +83,7 @@ class Move(NamedTuple):
 
 def measure_block(block: Block) -> Ranges:
     """Measure the ranges of the features of a block."""
-    return measure_ranges(row_chunks(block.X))
+    return measure_ranges(measured_chunks(block.X))
 
 
 def encode_block(quantiser: Quantiser, block: Block) -> Codes:

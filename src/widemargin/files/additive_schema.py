@@ -10,6 +10,7 @@ from widemargin.additive.anchor_model import RegressionModel
 from widemargin.additive.curves import BinEncoder, BinModel, LogEncoder, TableModel
 from widemargin.additive.intersection_svc import IntersectionSVC
 from widemargin.additive.kernel_scale import KernelScaleMixin
+from widemargin.additive.knot_model import KnotModel
 from widemargin.additive.lr_svc import LRSVC
 from widemargin.additive.mixins import CurvesMixin, NonnegativeMixin
 from widemargin.additive.pair_cells import N_LEVELS
@@ -66,6 +67,15 @@ _QUANTISER = (
 _BINS = (
     Field("offsets", np.int64, ("n_bounds",), at_least(0), "offsets"),
     Field("curves", FLOATS, ("n_functions", "n_codes"), attribute="curves"),
+    _INTERCEPT,
+)
+#: The sparse tables of an `IntersectionSVC`.
+_KNOTS = (
+    Field("offsets", np.int64, ("n_bounds",), at_least(0), "offsets"),
+    Field(
+        "knots", (np.uint8, np.uint16), ("n_knots",), below("n_bins"), "knots", may_be_empty=True
+    ),
+    Field("heights", FLOATS, ("n_knots", "n_functions"), attribute="heights", may_be_empty=True),
     _INTERCEPT,
 )
 #: The surfaces of an `AdditiveSVC` with interactions.
@@ -175,23 +185,26 @@ def _read_linear(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) -> 
     return model
 
 
-def _find_quantiser(model: TableModel | BinModel | PairModel) -> Quantiser:
+def _find_quantiser(model: TableModel | BinModel | KnotModel | PairModel) -> Quantiser:
     if isinstance(model, PairModel):
         return model.base.quantiser
-    if isinstance(model, BinModel):
+    if isinstance(model, BinModel | KnotModel):
         return model.quantiser
     require(isinstance(model.encoder, BinEncoder), "its model is of another classifier")
     assert isinstance(model.encoder, BinEncoder)
     return model.encoder.quantiser
 
 
-def _write_model(model: TableModel | BinModel | PairModel) -> State:
+def _write_model(model: TableModel | BinModel | KnotModel | PairModel) -> State:
     if isinstance(model, PairModel):
         meta, arrays = _write_model(model.base)
         return meta | {"kind": "pairs"}, arrays | write_fields(_PAIRS, model)
     if isinstance(model, BinModel):
         meta, arrays = _write_quantiser(model.quantiser)
         return {"kind": "bins", **meta}, arrays | write_fields(_BINS, model)
+    if isinstance(model, KnotModel):
+        meta, arrays = _write_quantiser(model.quantiser)
+        return {"kind": "knots", **meta}, arrays | write_fields(_KNOTS, model)
     encoder = model.encoder
     if isinstance(encoder, LogEncoder):
         numbers = {entry.name: getattr(encoder, entry.name) for entry in _LOG_ENTRIES}
@@ -202,7 +215,7 @@ def _write_model(model: TableModel | BinModel | PairModel) -> State:
 
 def _read_model(
     meta: Any, arrays: Mapping[str, Any], context: Context
-) -> TableModel | BinModel | PairModel:
+) -> TableModel | BinModel | KnotModel | PairModel:
     require(isinstance(meta, dict), "entry 'model' is missing or wrong")
     kind = meta.get("kind")
     if kind == "log":
@@ -211,8 +224,10 @@ def _read_model(
         fits = numbers["n_anchors"] == context.sizes["n_terms"]
         require(fits, "entry 'n_anchors' does not match array 'coef'")
         return TableModel(LogEncoder(**numbers), found["coef"], found["intercept"])
-    require(kind in ("bins", "pairs", "table"), "the kind of its model is not known")
+    require(kind in ("bins", "knots", "pairs", "table"), "the kind of its model is not known")
     quantiser = _read_quantiser(meta, arrays, context)
+    if kind == "knots":
+        return _read_knots(quantiser, arrays, context)
     if kind in ("bins", "pairs"):
         found = read_fields(_BINS, arrays, context)
         offsets = found["offsets"]
@@ -223,6 +238,20 @@ def _read_model(
     context.sizes["n_bins"] = quantiser.n_bins
     found = read_fields(_TABLE, arrays, context)
     return TableModel(BinEncoder(quantiser, found["table"]), found["coef"], found["intercept"])
+
+
+def _read_knots(quantiser: Quantiser, arrays: Mapping[str, Any], context: Context) -> KnotModel:
+    context.sizes["n_bins"] = quantiser.n_bins
+    found = read_fields(_KNOTS, arrays, context)
+    offsets, knots = found["offsets"], found["knots"].astype(np.int64)
+    good = offsets[0] == 0 and (np.diff(offsets) >= 0).all() and offsets[-1] == len(knots)
+    require(good, "array 'offsets' is wrong")
+    # Within a feature knots rise from above zero.
+    rises = np.diff(knots, prepend=0)
+    firsts = offsets[:-1][np.diff(offsets) > 0]
+    rises[firsts] = knots[firsts]
+    require(bool((rises > 0).all()), "array 'knots' does not rise within a feature")
+    return KnotModel(quantiser, **found)
 
 
 def _read_pairs(base: BinModel, arrays: Mapping[str, Any], context: Context) -> PairModel:
