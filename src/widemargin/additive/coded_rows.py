@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from widemargin.additive import code_sums_fast as sums
 from widemargin.additive import coded_rows_fast as fast
 from widemargin.additive.coded_rows_fast import Rows
 from widemargin.additive.codes import Codes
@@ -100,7 +101,7 @@ def find_indicators(codes: Codes, offsets: NDArray[np.int64]) -> NDArray[np.bool
     """Return which features have a single code beside zero."""
     largest = np.diff(offsets) - 1
     least = largest.copy()
-    fast.least_codes(codes.values, codes.gaps, not codes.is_sparse, codes.indptr, least)
+    sums.least_codes(codes.values, codes.gaps, not codes.is_sparse, codes.indptr, least)
     return (least == largest) & (largest > 0)
 
 
@@ -122,6 +123,36 @@ def plain_rows(read: NDArray[Any], write: NDArray[Any] | None) -> Rows:
         plain_write=(read if write is None else write).ravel(), scale=np.ones(rank, read.dtype),
         dtype=read.dtype, is_symmetric=write is None,
     )  # fmt: skip
+
+
+def number_rows(
+    codes: Codes, numbers: FloatArray, extra: tuple[FloatArray, FloatArray], dtype: type
+) -> Rows:
+    """Make rows of one number for each code, for the linear kernel.
+
+    Parameters
+    ----------
+    codes : Codes
+        Codes of the data.
+    numbers : ndarray of shape (n_codes,)
+        Number of each code.
+    extra, dtype
+        As in `table_rows`.
+    """
+    if not codes.is_sparse:
+        return _rows(
+            kind=fast.PLAIN, codes=_no_codes(len(codes)), rank=codes.n_features, extra=extra,
+            plain_read=(dense := numbers.astype(dtype)[codes.values]), plain_write=dense,
+            scale=np.ones(codes.n_features, dtype), dtype=dtype, is_symmetric=True,
+        )  # fmt: skip
+    listed = codes.to_csr(numbers.astype(dtype))
+    rows = _rows(
+        kind=fast.LISTS, codes=_no_codes(len(codes)), rank=1, extra=extra, dtype=dtype,
+        plain_read=listed.data, columns=listed.indices.astype(np.uint32), is_symmetric=True,
+    )  # fmt: skip
+    return rows._replace(
+        indptr=listed.indptr.astype(np.int64), n_features=codes.n_features, is_whole=False
+    )
 
 
 def _no_codes(n_rows: int) -> Codes:
@@ -337,17 +368,19 @@ def float_type(rows: Rows) -> Any:
     return rows.extra_read.dtype
 
 
-def sum_over_codes(codes: Codes, rows: Rows, per_code: FloatArray, scale: FloatArray) -> FloatArray:
+def sum_over_codes(codes: Codes, per_code: FloatArray, scale: FloatArray) -> FloatArray:
     """Return the sum of ``scale[feature] * per_code[code]`` over the features of each row."""
     out = np.empty(len(codes))
-    fast.sum_codes(rows, per_code, scale, out)
+    sums.sum_codes(
+        codes.values, codes.gaps, not codes.is_sparse, codes.indptr, per_code, scale, out
+    )
     return out
 
 
 def count_bins(codes: Codes, n_bins: int, weights: FloatArray) -> FloatArray:
     """Return how often each bin occurs among the codes, with rows weighted."""
     counts = np.zeros(n_bins)
-    fast.count_codes(
+    sums.count_codes(
         codes.values, codes.gaps, not codes.is_sparse, codes.filler, codes.indptr, weights, counts
     )
     return counts

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from widemargin.additive.code_sums_fast import largest_codes
 from widemargin.additive.coded_rows import FloatArray, bin_rows, decide, pad_rank, table_rows
-from widemargin.additive.coded_rows_fast import largest_codes
 from widemargin.additive.codes import Codes, encode_matrix
 from widemargin.additive.power_mean_table import NEGLIGIBLE, explain_values
 from widemargin.additive.quantiser import Quantiser

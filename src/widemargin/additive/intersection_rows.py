@@ -1,6 +1,7 @@
 """Codes as rows for the intersection kernel: with a value for every bin, or for codes that occur.
 
-Both are representations in the sense of `representations`, without the way back from a model.
+And codes as numbers for the linear kernel, with which the intersection kernel is compared. All are
+representations in the sense of `representations`, without the way back from a model.
 """
 
 from typing import Any
@@ -15,6 +16,7 @@ from widemargin.additive.coded_rows import (
     costs_of_kinds,
     draw_indicators,
     find_indicators,
+    number_rows,
     sum_over_codes,
 )
 from widemargin.additive.coded_rows_fast import MOST_LANES
@@ -65,7 +67,7 @@ class BinTables:
         self.rows = bin_rows(
             codes, offsets, levels, ones, extra, dtype, is_indicator=self.is_indicator
         )
-        self.norms = sum_over_codes(codes, self.rows, levels, ones) + self.rows.n_extra
+        self.norms = sum_over_codes(codes, levels, ones) + self.rows.n_extra
 
     def make_model(self, coef: NDArray[Any], intercept: FloatArray) -> BinModel:
         """Make the model with these curves."""
@@ -82,20 +84,50 @@ class KnotTables:
         The same data with dense tables.
     tree : KnotTree
         The functions at the codes that occur.
-    is_sparse : bool
-        Whether the model keeps values at the codes that occur only.
     """
 
-    def __init__(self, bins: BinTables, tree: KnotTree, is_sparse: bool) -> None:
-        self.quantiser, self.tree, self.is_sparse = bins.quantiser, tree, is_sparse
+    def __init__(self, bins: BinTables, tree: KnotTree) -> None:
+        self.quantiser, self.tree = bins.quantiser, tree
         self.rows, self.norms = list_rows(bins.rows, tree), bins.norms
 
-    def make_model(self, coef: NDArray[Any], intercept: FloatArray) -> BinModel | KnotModel:
+    def make_model(self, coef: NDArray[Any], intercept: FloatArray) -> KnotModel:
         """Make the model with these coefficients of the functions."""
-        knots = self.tree.knots
-        heights = self.tree.heights(coef)
-        model = KnotModel(self.quantiser, knots.offsets, knots.codes, heights, intercept)
-        return model if self.is_sparse else model.to_bins()
+        knots, heights = self.tree.knots, self.tree.heights(coef)
+        return KnotModel(self.quantiser, knots.offsets, knots.codes, heights, intercept)
+
+
+class LinearTables:
+    """Codes as numbers, for the linear kernel: the decision curves are straight lines.
+
+    The numbers are codes divided by the root of the largest, so that the kernel of two codes is at
+    most the intersection kernel, and equal to it at the largest code.
+
+    Parameters
+    ----------
+    codes, quantiser, extra, dtype
+        As in `BinTables`.
+    """
+
+    def __init__(
+        self,
+        codes: Codes,
+        quantiser: Quantiser,
+        extra: tuple[FloatArray, FloatArray],
+        dtype: type,
+    ) -> None:
+        last = quantiser.n_bins - 1
+        self.quantiser, self.largest = quantiser, np.sqrt(last)
+        numbers = np.arange(quantiser.n_bins) / self.largest
+        self.rows = number_rows(codes, numbers, extra, dtype)
+        squares = codes.to_csr(np.square(numbers))
+        self.norms = np.asarray(squares.sum(axis=1)).ravel() + self.rows.n_extra
+
+    def make_model(self, coef: NDArray[Any], intercept: FloatArray) -> KnotModel:
+        """Make the model with these slopes: each feature has one knot, at the largest code."""
+        d, last = coef.shape[1], self.quantiser.n_bins - 1
+        knots: NDArray[Any] = np.full(d, last, self.quantiser.dtype)
+        heights = np.ascontiguousarray(coef.T * coef.dtype.type(self.largest))
+        return KnotModel(self.quantiser, np.arange(d + 1), knots, heights, intercept)
 
 
 def choose_tables(codes: Codes, bins: BinTables, n_problems: int) -> BinTables | KnotTables:
@@ -107,7 +139,7 @@ def choose_tables(codes: Codes, bins: BinTables, n_problems: int) -> BinTables |
     is_sparse = n_values > max(DENSE_VALUES, SPARSE_SHARE * len(knots.codes) * n_problems)
     tree = grow_tree(knots, bins.levels)
     if is_sparse or lists_pay(bins.rows, tree, n_problems):
-        return KnotTables(bins, tree, is_sparse)
+        return KnotTables(bins, tree)
     return bins
 
 

@@ -1,10 +1,11 @@
-"""The model of `IntersectionSVC` with sparse tables: curves that are given at the codes that occur."""
+"""The model of `IntersectionSVC` with sparse tables: curves given at the codes that occur."""
 
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from widemargin.additive.coded_rows import DECIDE_ROWS, FloatArray
 from widemargin.additive.curves import BinModel, encode_feature, in_chunks
@@ -23,7 +24,7 @@ class KnotModel:
     Attributes
     ----------
     quantiser : Quantiser
-        The bins; zero has the code 0.
+        The bins.
     offsets : ndarray of shape (n_features + 1,)
         Position of the first knot of each feature.
     knots : ndarray of shape (n_knots,)
@@ -60,7 +61,7 @@ class KnotModel:
         return in_chunks(X, lambda part: self._decide(part, n_jobs), self.n_functions)
 
     def _decide(self, X: Any, n_jobs: int | None) -> FloatArray:
-        codes = self.quantiser.encode(X)
+        codes = self.quantiser.encode(X, is_whole=self.quantiser.zero_code != 0)
         out = np.tile(self.intercept, (len(codes), 1))
 
         def decide_piece(first: int, last: int) -> None:
@@ -75,12 +76,13 @@ class KnotModel:
 
     def contributions(self, X: Any) -> FloatArray:
         """Compute the share of each feature in each decision, (n, n_functions, n_features)."""
-        X = X.tocsc() if hasattr(X, "tocsc") else X
+        X = X.tocsc() if sparse.issparse(X) else X
+        adds_nothing = self.quantiser.zero_code == 0
         out = np.zeros((X.shape[0], self.n_functions, self.n_features))
         for j in np.flatnonzero(np.diff(self.offsets)):
-            values = X[:, [j]].toarray() if hasattr(X, "toarray") else X[:, [j]]
-            if values.any():
-                out[:, :, j] = self.curve(j, values[:, 0]).T
+            values = X[:, [j]].toarray() if sparse.issparse(X) else X[:, [j]]
+            if not adds_nothing or values.any():
+                out[:, :, j] = self.curve(int(j), values[:, 0]).T
         return out
 
     def curve(self, feature: int, values: FloatArray) -> FloatArray:

@@ -8,7 +8,7 @@ import numpy as np
 from widemargin.additive.additive_svc import AdditiveSVC
 from widemargin.additive.anchor_model import RegressionModel
 from widemargin.additive.curves import BinEncoder, BinModel, LogEncoder, TableModel
-from widemargin.additive.intersection_svc import IntersectionSVC
+from widemargin.additive.intersection_svc import KERNELS, IntersectionSVC
 from widemargin.additive.kernel_scale import KernelScaleMixin
 from widemargin.additive.knot_model import KnotModel
 from widemargin.additive.lr_svc import LRSVC
@@ -126,6 +126,8 @@ def write_additive(model: AdditiveSVC | IntersectionSVC | PowerMeanSVC) -> State
     meta["model"], curves = _write_model(model._model)
     if hasattr(model, "scaling_"):
         meta["scaling"] = model.scaling_
+    if isinstance(model, IntersectionSVC):
+        meta["chosen_kernel"] = model.kernel_
     return meta, arrays | write_fields(_ATTRIBUTES, model) | curves
 
 
@@ -146,6 +148,9 @@ def read_additive(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) ->
         if model.scaling_ not in ("max", None):
             raise ModelFileError(f"scaling: must be 'max' or None, got {model.scaling_!r}")
         model.quantiser_ = _find_quantiser(model._model)
+    if isinstance(model, IntersectionSVC):
+        model.kernel_ = meta.get("chosen_kernel", "intersection")
+        require(model.kernel_ in KERNELS, "entry 'chosen_kernel' is wrong")
     if isinstance(model._model, PairModel):
         require(cls is AdditiveSVC, "its model is of another classifier")
         model.interactions_ = model._model.pairs
@@ -170,7 +175,7 @@ def _read_linear(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) -> 
         # Earlier versions of these classes had no intercept, and one range of bins for all features.
         before: dict[str, Any] = {"fit_intercept": False}
         if cls is IntersectionSVC:
-            before["scaling"] = None
+            before |= {"scaling": None, "kernel": "intersection"}
         meta = meta | {"params": before | meta["params"]}
     model = read_common(cls, meta, arrays)
     set_attributes(model, _N_ITER, read_fields(_N_ITER, arrays, Context()))
