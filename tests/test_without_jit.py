@@ -23,6 +23,7 @@ from widemargin import (
     PowerMeanSVC,
     ProjectedSVC,
 )
+from widemargin.additive import intersection_rows
 from widemargin.baselines import PWLSGDSVC, SIKMASVC, FastfoodSVC
 from widemargin.exact import descent_state as box_qp
 from widemargin.exact import full_matrix as whole
@@ -136,6 +137,10 @@ def fit_models():
             with mock.patch.multiple(base, SMALL_ROWS=100):
                 few_passes = clone(model).set_params(max_iter=10).fit(dense, y)
             decisions[f"{name} small"] = few_passes.decision_function(dense)
+        if isinstance(model, IntersectionSVC):
+            X = sparse.csr_matrix(few)
+            with mock.patch.multiple(intersection_rows, DENSE_VALUES=-1, SPARSE_SHARE=0.0):
+                decisions[f"{name} knots"] = model.fit(X, y).decision_function(few)
         if isinstance(model, CODED):
             X = spread(few)
             decisions[f"{name} wide"] = model.fit(X, y).decision_function(X)

@@ -202,3 +202,17 @@ def test_columns_of_different_units_are_scaled_by_default():
     first, second, _ = model.interaction_functions()[0]
     assert_allclose(first, np.arange(10) * 1e4, atol=0.1 * 1e4)
     assert_allclose(second, np.arange(10) * 1e-3, atol=0.1 * 1e-3)
+
+
+@pytest.mark.parametrize("kernel", ["chi2", "intersection"])
+def test_units_of_measurements_do_not_matter(kernel):
+    rng = np.random.default_rng(0)
+    X = rng.random((300, 5))
+    y = (X[:, 0] * X[:, 1] + X[:, 2] > 0.7).astype(int)
+    factors = 2.0 ** np.array([3, -4, 0, 7, -1])
+    model = AdditiveSVC(kernel=kernel, interactions=2, scaling="max", **ONE)
+    expected = clone(model).fit(X, y)
+    model.fit(X * factors, y)
+    assert_array_equal(model.interactions_, expected.interactions_)
+    assert_array_equal(model.decision_function(X * factors), expected.decision_function(X))
+    assert_array_equal(model._model.heights, expected._model.heights)

@@ -66,7 +66,7 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 MODELS = {
     "exact": ["anova_terms", "calibration", "expansion"],
     "divide": ["cluster_models"],
-    "additive": ["anchor_model", "curves", "indicator_model", "pair_model"],
+    "additive": ["anchor_model", "curves", "indicator_model", "knot_model", "pair_model"],
     "projected": ["path"],
 }
 ESTIMATORS = {
@@ -86,12 +86,23 @@ ESTIMATORS = {
 #: numbers. The rest trains.
 REPRESENTATIONS = {
     "divide": ["partition"],
-    "additive": ["coded_rows", "codes", "power_mean_table", "quantiser", "scalar_kernels"],
+    "additive": [
+        "coded_rows",
+        "codes",
+        "knots",
+        "power_mean_table",
+        "quantiser",
+        "scalar_kernels",
+    ],
     "projected": ["selection"],
 }
 #: What turns data into the numbers that a solver reads, and the solver's coefficients into a model: it
 #: stands above the models and below the estimators.
-REPRESENTERS = {"additive": ["anchors", "indicator_columns", "pair_cells", "representations"]}
+REPRESENTERS = {
+    "additive": [
+        "anchors", "indicator_columns", "intersection_rows", "pair_cells", "representations"
+    ]
+}  # fmt: skip
 FAMILIES = sorted(MODELS)
 ESTIMATOR_CLASSES = [
     found

@@ -25,7 +25,7 @@ from widemargin.additive.quantiser import (
     Ranges,
     join_ranges,
     measure_ranges,
-    row_chunks,
+    measured_chunks,
 )
 from widemargin.problem import Problem
 from widemargin.validation import validate_chunk, validate_labels
@@ -85,7 +85,7 @@ def collect_chunks(
     for number, (X, y, weight) in enumerate(_pieces(chunks)):
         X, y, weight = validate_chunk(estimator, X, y, weight, is_first=number == 0)
         check(X)
-        part = measure_ranges(row_chunks(X))
+        part = measure_ranges(measured_chunks(X))
         ranges = part if ranges is None else join_ranges(ranges, part)
         needed = None if needed is None or not sparse.issparse(X) else needed + place_rows(X)[:, -1]
         labels.append(y)

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from widemargin.additive import code_sums_fast as sums
 from widemargin.additive import coded_rows_fast as fast
 from widemargin.additive.coded_rows_fast import Rows
 from widemargin.additive.codes import Codes
@@ -100,7 +101,7 @@ def find_indicators(codes: Codes, offsets: NDArray[np.int64]) -> NDArray[np.bool
     """Return which features have a single code beside zero."""
     largest = np.diff(offsets) - 1
     least = largest.copy()
-    fast.least_codes(codes.values, codes.gaps, not codes.is_sparse, codes.indptr, least)
+    sums.least_codes(codes.values, codes.gaps, not codes.is_sparse, codes.indptr, least)
     return (least == largest) & (largest > 0)
 
 
@@ -124,6 +125,36 @@ def plain_rows(read: NDArray[Any], write: NDArray[Any] | None) -> Rows:
     )  # fmt: skip
 
 
+def number_rows(
+    codes: Codes, numbers: FloatArray, extra: tuple[FloatArray, FloatArray], dtype: type
+) -> Rows:
+    """Make rows of one number for each code, for the linear kernel.
+
+    Parameters
+    ----------
+    codes : Codes
+        Codes of the data.
+    numbers : ndarray of shape (n_codes,)
+        Number of each code.
+    extra, dtype
+        As in `table_rows`.
+    """
+    if not codes.is_sparse:
+        return _rows(
+            kind=fast.PLAIN, codes=_no_codes(len(codes)), rank=codes.n_features, extra=extra,
+            plain_read=(dense := numbers.astype(dtype)[codes.values]), plain_write=dense,
+            scale=np.ones(codes.n_features, dtype), dtype=dtype, is_symmetric=True,
+        )  # fmt: skip
+    listed = codes.to_csr(numbers.astype(dtype))
+    rows = _rows(
+        kind=fast.LISTS, codes=_no_codes(len(codes)), rank=1, extra=extra, dtype=dtype,
+        plain_read=listed.data, columns=listed.indices.astype(np.uint32), is_symmetric=True,
+    )  # fmt: skip
+    return rows._replace(
+        indptr=listed.indptr.astype(np.int64), n_features=codes.n_features, is_whole=False
+    )
+
+
 def _no_codes(n_rows: int) -> Codes:
     return Codes(np.empty(0, np.uint8), np.empty(0, np.uint8), np.zeros(n_rows + 1, np.int64), 0)
 
@@ -141,6 +172,7 @@ def _rows(
         scale=arrays.get("scale", no_floats),
         plain_read=arrays.get("plain_read", no_floats),
         plain_write=arrays.get("plain_write", no_floats),
+        columns=arrays.get("columns", np.empty(0, np.uint32)),
         n_extra=read.shape[1], extra_read=np.ascontiguousarray(read, dtype).ravel(),
         extra_write=np.ascontiguousarray(write, dtype).ravel(),
         offsets=arrays.get("offsets", np.empty(0, np.int64)),
@@ -154,7 +186,9 @@ def count_coefs(rows: Rows) -> int:
     """Return the number of coefficients of one class."""
     if rows.kind in (fast.BINS, fast.HATS):
         return int(rows.offsets[-1])
-    return rows.rank if rows.kind >= fast.PLAIN else rows.n_features * rows.rank
+    if rows.kind in (fast.PLAIN, fast.GRAM):
+        return rows.rank
+    return rows.n_features * rows.rank
 
 
 def count_work(rows: Rows) -> float:
@@ -167,6 +201,8 @@ def count_work(rows: Rows) -> float:
         return 2.0 * len(rows.codes) * rows.rank
     if rows.kind == fast.HATS:
         return 2.0 * len(rows.codes) * (1.0 + rows.rank)
+    if rows.kind == fast.LISTS:
+        return 2.0 * len(rows.columns)
     if rows.kind == fast.BINS:
         mean_length = rows.offsets[-1] / max(rows.n_features, 1)
         return len(rows.codes) * (1.0 + mean_length)
@@ -174,8 +210,10 @@ def count_work(rows: Rows) -> float:
 
 
 def prefers_gram(rows: Rows, n_problems: int) -> bool:
-    """Return whether rows of bins are so few that their kernel matrix saves time."""
-    costs = _costs_of_kinds(rows, n_problems)
+    """Return whether rows are rows of bins, and so few that their kernel matrix saves time."""
+    if rows.kind != fast.BINS:
+        return False
+    costs = costs_of_kinds(rows, n_problems)
     return fast.GRAM in costs and costs[fast.GRAM] < costs[fast.BINS]
 
 
@@ -183,11 +221,11 @@ def cheapest_kind(rows: Rows, n_problems: int) -> int:
     """Return the kind of rows on which a descent is fastest; rows of bins can become others."""
     if rows.kind != fast.BINS:
         return int(rows.kind)
-    costs = _costs_of_kinds(rows, n_problems)
+    costs = costs_of_kinds(rows, n_problems)
     return min(costs, key=lambda kind: costs[kind])
 
 
-def _costs_of_kinds(rows: Rows, n_problems: int) -> dict[int, float]:
+def costs_of_kinds(rows: Rows, n_problems: int) -> dict[int, float]:
     """Estimate the nanoseconds for each code that a descent on rows of bins takes.
 
     Ten passes are assumed. The constants were measured on scene15, pixels and 16 columns. The kernel
@@ -322,7 +360,7 @@ def coefs_in_order(rows: Rows, by_class: NDArray[Any]) -> NDArray[Any]:
 
 def _interleaves(rows: Rows) -> bool:
     """Return whether the coefficients of all classes for one number of a row are contiguous."""
-    return rows.kind in (fast.SPARSE, fast.HATS)
+    return rows.kind in (fast.SPARSE, fast.HATS, fast.LISTS)
 
 
 def float_type(rows: Rows) -> Any:
@@ -330,17 +368,19 @@ def float_type(rows: Rows) -> Any:
     return rows.extra_read.dtype
 
 
-def sum_over_codes(codes: Codes, rows: Rows, per_code: FloatArray, scale: FloatArray) -> FloatArray:
+def sum_over_codes(codes: Codes, per_code: FloatArray, scale: FloatArray) -> FloatArray:
     """Return the sum of ``scale[feature] * per_code[code]`` over the features of each row."""
     out = np.empty(len(codes))
-    fast.sum_codes(rows, per_code, scale, out)
+    sums.sum_codes(
+        codes.values, codes.gaps, not codes.is_sparse, codes.indptr, per_code, scale, out
+    )
     return out
 
 
 def count_bins(codes: Codes, n_bins: int, weights: FloatArray) -> FloatArray:
     """Return how often each bin occurs among the codes, with rows weighted."""
     counts = np.zeros(n_bins)
-    fast.count_codes(
+    sums.count_codes(
         codes.values, codes.gaps, not codes.is_sparse, codes.filler, codes.indptr, weights, counts
     )
     return counts

@@ -7,6 +7,8 @@ value. A loop writes the row out, uses it for all classes, and does not keep it.
 - SPARSE: codes of some features; the others add nothing. Coefficients of all classes for a feature
   are contiguous, so that one visit serves them all.
 - PLAIN: no codes, the numbers are given, for all rows end to end.
+- LISTS: no codes, the numbers of some functions are given for each row: a sparse matrix. Coefficients
+  of all classes for a function are contiguous. See `knots`.
 - GRAM: no codes, the kernel between all rows is given. The coefficients are the decision values of
   the rows.
 - BINS: one coefficient for every bin of every feature, the value of the decision curve there: the
@@ -27,7 +29,7 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, overload, register_model
 
-DENSE, SPARSE, BINS, PLAIN, GRAM, HATS = range(6)
+DENSE, SPARSE, BINS, PLAIN, GRAM, HATS, LISTS = range(7)
 
 #: Most classes that are processed at once where their coefficients are contiguous.
 MOST_LANES = 16
@@ -47,7 +49,7 @@ class Rows(NamedTuple):
     Attributes
     ----------
     kind : int
-        DENSE, SPARSE, BINS, PLAIN, GRAM or HATS.
+        DENSE, SPARSE, BINS, PLAIN, GRAM, HATS or LISTS.
     codes : ndarray
         Codes row after row, flat.
     gaps, indptr : ndarray
@@ -60,7 +62,10 @@ class Rows(NamedTuple):
     scale : ndarray of shape (n_features * rank,)
         Factor on what is added.
     plain_read, plain_write : ndarray of shape (n_rows * rank,)
-        Numbers of each row (PLAIN), or kernel of each row with all rows (GRAM).
+        Numbers of each row (PLAIN), or kernel of each row with all rows (GRAM). For LISTS the numbers
+        of all rows end to end, read and added alike.
+    columns : ndarray of uint32
+        Functions to which these numbers belong (LISTS).
     n_extra : int
         Numbers beside the features.
     extra_read, extra_write : ndarray of shape (n_rows * n_extra,)
@@ -92,6 +97,7 @@ class Rows(NamedTuple):
     scale: Any
     plain_read: Any
     plain_write: Any
+    columns: Any
     n_extra: int
     extra_read: Any
     extra_write: Any
@@ -128,7 +134,7 @@ def lane_width(kind: int, n_classes: int) -> int:
 
     Where the coefficients of all classes are contiguous, loops take eight or sixteen classes at once.
     """
-    if kind not in (SPARSE, HATS) or (kind == SPARSE and n_classes == 1):
+    if kind not in (SPARSE, HATS, LISTS) or (kind != HATS and n_classes == 1):
         return n_classes
     return 8 if n_classes <= 8 else -(-n_classes // MOST_LANES) * MOST_LANES
 
@@ -402,6 +408,11 @@ def fetch_row(rows, i, n_classes, info, alpha, shrunk):
             step = LINE // rows.gaps.itemsize
             for at in range(first, min(last, first + MAX_LINES * step), step):
                 prefetch(rows.gaps, at)
+    elif rows.kind == LISTS:
+        first, last = rows.indptr[i], rows.indptr[i + 1]
+        for at in range(first, min(last, first + MAX_LINES * 16), 16):
+            prefetch(rows.columns, at)
+            prefetch(rows.plain_read, at)
 
 
 # Slices of arrays cost more than short rows do, so the loops below take whole arrays and where to
@@ -512,6 +523,56 @@ def add_alone(codes, gaps, first, last, table, rank, scale, delta, coef):
             at = feature * U(rank) + U(t)
             numbers = load_lanes(zeros, table, source + U(t))
             store_lanes(add_product(load_lanes(zeros, coef, at), factor, numbers), coef, at)
+
+
+@jit
+def read_list(rows, first, last, coef, width, lane, zeros, out):
+    """Products of one row of listed numbers with the coefficients of as many classes as lanes."""
+    columns, numbers = rows.columns, rows.plain_read
+    total, other = zeros, zeros
+    # Two sums, which the processor computes at the same time.
+    for e in range(first, last - 1, 2):
+        if e + CODES_AHEAD < last:
+            prefetch(coef, U(columns[U(e + CODES_AHEAD)]) * U(width) + U(lane))
+        if e + 1 + CODES_AHEAD < last:
+            prefetch(coef, U(columns[U(e + 1 + CODES_AHEAD)]) * U(width) + U(lane))
+        at, next_at = (
+            U(columns[U(e)]) * U(width) + U(lane),
+            U(columns[U(e + 1)]) * U(width) + U(lane),
+        )
+        total = add_product(total, spread(zeros, numbers[U(e)]), load_lanes(zeros, coef, at))
+        other = add_product(
+            other, spread(zeros, numbers[U(e + 1)]), load_lanes(zeros, coef, next_at)
+        )
+    if (last - first) % 2:
+        at = U(columns[U(last - 1)]) * U(width) + U(lane)
+        total = add_product(total, spread(zeros, numbers[U(last - 1)]), load_lanes(zeros, coef, at))
+    store_lanes(add_product(total, spread(zeros, 1.0), other), out, U(lane))
+
+
+@jit
+def add_list(rows, first, last, coef, width, lane, zeros, deltas):
+    columns, numbers = rows.columns, rows.plain_read
+    step = load_lanes(zeros, deltas, U(lane))
+    for e in range(first, last):
+        at = U(columns[U(e)]) * U(width) + U(lane)
+        number = spread(zeros, numbers[U(e)])
+        store_lanes(add_product(load_lanes(zeros, coef, at), number, step), coef, at)
+
+
+@jit
+def read_list_alone(columns, numbers, first, last, coef):
+    """Product of one row of listed numbers with the coefficients of the only class."""
+    total = coef.dtype.type(0.0)
+    for e in range(first, last):
+        total += numbers[U(e)] * coef[U(columns[U(e)])]
+    return total
+
+
+@jit
+def add_list_alone(columns, numbers, first, last, delta, coef):
+    for e in range(first, last):
+        coef[U(columns[U(e)])] += delta * numbers[U(e)]
 
 
 @jit
@@ -633,6 +694,14 @@ def read_row(rows, i, coef, extra_coef, room):
         else:
             for lane in range(0, n_classes, 16):
                 read_hats(rows, first, last, coef, n_classes, lane, zero_lanes(coef, 16), out)
+    elif rows.kind == LISTS:
+        if n_classes == 1:
+            out[0] = read_list_alone(rows.columns, rows.plain_read, first, last, coef)
+        elif n_classes == 8:
+            read_list(rows, first, last, coef, 8, 0, zero_lanes(coef, 8), out)
+        else:
+            for lane in range(0, n_classes, 16):
+                read_list(rows, first, last, coef, n_classes, lane, zero_lanes(coef, 16), out)
     elif rows.kind == BINS:
         for k in range(n_classes):
             if wanted[k]:
@@ -688,6 +757,14 @@ def add_row(rows, i, coef, extra_coef, room):
         else:
             for lane in range(0, n_classes, 16):
                 add_hats(rows, first, last, coef, n_classes, lane, zero_lanes(coef, 16), deltas)
+    elif rows.kind == LISTS:
+        if n_classes == 1:
+            add_list_alone(rows.columns, rows.plain_read, first, last, deltas[0], coef)
+        elif n_classes == 8:
+            add_list(rows, first, last, coef, 8, 0, zero_lanes(coef, 8), deltas)
+        else:
+            for lane in range(0, n_classes, 16):
+                add_list(rows, first, last, coef, n_classes, lane, zero_lanes(coef, 16), deltas)
     elif rows.kind == BINS:
         for k in range(n_classes):
             if deltas[k] != 0.0:
@@ -954,56 +1031,3 @@ def decide_rows(rows, first, last, coef, extra_coef, room, out):
         read_row(rows, i, coef, extra_coef, room)
         for k in range(n_classes):
             out[i, k] = room.values[k]
-
-
-@jit
-def sum_codes(rows, per_code, scale, out):
-    """``out[i] = sum of scale[feature] * per_code[code]`` over the codes of every row."""
-    rows = borrow(rows)
-    for i in range(out.size):
-        first, total, j = rows.indptr[i], 0.0, 0
-        for e in range(first, rows.indptr[i + 1]):
-            j = e - first if rows.is_whole else j + np.int64(rows.gaps[e])
-            total += scale[j] * per_code[rows.codes[e]]
-        out[i] = total
-
-
-@jit
-def count_codes(codes, gaps, is_whole, filler, indptr, weights, counts):
-    """How often every code occurs, rows weighted; fillers, whose gap is given, do not count."""
-    for i in range(weights.size):
-        for e in range(indptr[i], indptr[i + 1]):
-            if is_whole or gaps[e] != filler:
-                counts[codes[e]] += weights[i]
-
-
-@jit
-def least_codes(codes, gaps, is_whole, indptr, least):
-    """Lower ``least`` to the smallest code of every feature beside zero."""
-    for i in range(indptr.size - 1):
-        first, j = indptr[i], 0
-        for e in range(first, indptr[i + 1]):
-            j = e - first if is_whole else j + np.int64(gaps[e])
-            if 0 < codes[e] < least[j]:
-                least[j] = codes[e]
-
-
-@jit
-def largest_codes(codes, gaps, indptr, largest):
-    """Raise ``largest`` to the largest code of every feature of sparse rows."""
-    for i in range(indptr.size - 1):
-        j = 0
-        for e in range(indptr[i], indptr[i + 1]):
-            j += np.int64(gaps[e])
-            largest[j] = max(largest[j], np.int64(codes[e]))
-
-
-@jit
-def sum_by_feature(codes, gaps, is_whole, indptr, per_code, out):
-    """Add the numbers ``per_code[code]`` of all codes of a feature to ``out``, a row a feature."""
-    for i in range(indptr.size - 1):
-        first, j = indptr[i], 0
-        for e in range(first, indptr[i + 1]):
-            j = e - first if is_whole else j + np.int64(gaps[e])
-            for t in range(out.shape[1]):
-                out[j, t] += per_code[codes[e], t]

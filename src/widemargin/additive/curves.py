@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from widemargin.additive.code_sums_fast import largest_codes
 from widemargin.additive.coded_rows import FloatArray, bin_rows, decide, pad_rank, table_rows
-from widemargin.additive.coded_rows_fast import largest_codes
 from widemargin.additive.codes import Codes, encode_matrix
 from widemargin.additive.power_mean_table import NEGLIGIBLE, explain_values
 from widemargin.additive.quantiser import Quantiser
@@ -124,7 +124,7 @@ class TableModel:
     def decide(self, X: Any, n_jobs: int | None) -> FloatArray:
         """Compute decision values, shape (n, n_functions)."""
         check_width(X.shape[1], self.n_features)
-        return _in_chunks(X, lambda part: self._decide(part, n_jobs), len(self.coef))
+        return in_chunks(X, lambda part: self._decide(part, n_jobs), len(self.coef))
 
     def _decide(self, X: Any, n_jobs: int | None) -> FloatArray:
         codes, table = self.encoder.encode(X)
@@ -194,7 +194,7 @@ class BinModel:
     def decide(self, X: Any, n_jobs: int | None) -> FloatArray:
         """Compute decision values, shape (n, n_functions)."""
         check_width(X.shape[1], self.n_features)
-        return _in_chunks(X, lambda part: self._decide(part, n_jobs), len(self.curves))
+        return in_chunks(X, lambda part: self._decide(part, n_jobs), len(self.curves))
 
     def _decide(self, X: Any, n_jobs: int | None) -> FloatArray:
         codes = self.quantiser.encode(X, is_whole=self.quantiser.zero_code != 0)
@@ -251,7 +251,8 @@ def clip_codes(codes: Codes, offsets: NDArray[np.int64]) -> Codes:
     return replace(codes, values=clipped.astype(codes.values.dtype))
 
 
-def _in_chunks(X: Any, function: Any, n_functions: int) -> FloatArray:
+def in_chunks(X: Any, function: Any, n_functions: int) -> FloatArray:
+    """Apply a function that returns decision values to some rows at a time."""
     out = np.empty((X.shape[0], n_functions))
     per_row = X.nnz / max(X.shape[0], 1) if sparse.issparse(X) else X.shape[1]
     step = max(1, DECIDE_VALUES // (int(per_row) + 1))

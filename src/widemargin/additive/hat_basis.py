@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin.additive import coded_rows_fast as fast
+from widemargin.additive.code_sums_fast import sum_by_feature
 from widemargin.additive.coded_rows import FloatArray, Rows, float_type
 
 #: Share of a feature's kernel, in the mean over the rows, that the narrowest hats may hold to be left
@@ -83,7 +84,7 @@ def count_negligible(
     n_widths = min(MOST_LEFT_OUT, heights.shape[1])
     per_code = np.column_stack([levels, np.cumsum(np.square(heights[:, :n_widths]), axis=1)])
     sums = np.zeros((rows.n_features, n_widths + 1))
-    fast.sum_by_feature(rows.codes, rows.gaps, rows.is_whole, rows.indptr, per_code, sums)
+    sum_by_feature(rows.codes, rows.gaps, rows.is_whole, rows.indptr, per_code, sums)
     return np.asarray((sums[:, 1:] <= share * sums[:, :1]).sum(axis=1))
 
 

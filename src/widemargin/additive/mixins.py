@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin.additive.classifier_base import asked_classes
 from widemargin.additive.dual_descent import Descent, LinearResult
-from widemargin.additive.quantiser import Ranges, measure_ranges, row_chunks
+from widemargin.additive.quantiser import Ranges, measure_ranges, measured_chunks
 from widemargin.additive.representations import Representation
 from widemargin.additive.sgd import (
     PrimalProblem,
@@ -114,7 +114,7 @@ class CurvesMixin(FunctionsMixin):
 
     def _measure(self, problem: Problem) -> Ranges:
         """Measure the ranges of the features; `shape_functions` and plots need them too."""
-        ranges = measure_ranges(row_chunks(problem.X))
+        ranges = measure_ranges(measured_chunks(problem.X))
         self.feature_ranges_ = np.array([ranges.low, ranges.high]) + self._origin
         return ranges
 

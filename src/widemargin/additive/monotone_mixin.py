@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from widemargin.additive.coded_rows import bin_rows, sum_over_codes
+from widemargin.additive.coded_rows import sum_over_codes
 from widemargin.additive.codes import Codes, thin_codes
 from widemargin.additive.curves import BinModel, TableModel, bin_offsets
 from widemargin.additive.monotone import CurveBasis, MonotoneProblem, solve_monotone
@@ -64,9 +64,7 @@ class MonotoneMixin(TablesMixin):
         offsets, grid, scale = bin_offsets(codes), self.quantiser_.grid, self._scales()
         # Indicators of missing values and categories come after the features.
         signs = np.pad(signs, (0, codes.n_features - len(signs)))
-        nothing = np.empty((len(codes), 0))
-        rows = bin_rows(codes, offsets, grid, scale, (nothing, nothing), np.float64)
-        norms = sum_over_codes(codes, rows, grid, scale) + self._has_intercept()
+        norms = sum_over_codes(codes, grid, scale) + self._has_intercept()
         check_norms("X: kernel values", norms, "MinMaxScaler")
         self._measure_kernel(problem, norms)
         table = None if self.rank_ == 0 else self._table

@@ -187,7 +187,8 @@ def _value_blocks(
 ) -> Iterator[tuple[NDArray[Any], NDArray[np.int64], NDArray[np.float64]]]:
     """Yield values, the ends of their rows, and weights; all zeros of sparse data are one value."""
     n_rows, n_features = X.shape
-    step = max(1, BLOCK_VALUES // n_features)
+    per_row = -(-X.nnz // max(n_rows, 1)) if sparse.issparse(X) else n_features
+    step = max(1, BLOCK_VALUES // max(per_row, 1))
     n_zeros = 0.0
     for start in range(0, n_rows, step):
         rows, weight = X[start : start + step], weights[start : start + step]

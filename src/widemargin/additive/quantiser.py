@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from widemargin.additive.codes import Codes, chunk_rows, encode_matrix
+from widemargin.additive.codes import CHUNK_DENSE, Codes, chunk_rows, encode_matrix
 from widemargin.additive.quantiser_fast import encode_rows, encode_values
 from widemargin.kernels.base import check_width
 
@@ -141,8 +141,7 @@ def choose_scaling(scaling: str | None, ranges: Ranges) -> str | None:
 
 def measure_ranges(chunks: Iterable[Any]) -> Ranges:
     """Ranges of the features over blocks of rows, dense or CSR."""
-    parts = [_measure(X) for X in chunks]
-    return reduce(join_ranges, parts)
+    return reduce(join_ranges, map(_measure, chunks))
 
 
 def _measure(X: Any) -> Ranges:
@@ -165,6 +164,19 @@ def join_ranges(a: Ranges, b: Ranges) -> Ranges:
 def row_chunks(X: Any) -> Iterable[Any]:
     """Blocks of rows of a matrix."""
     step = chunk_rows(X.shape[1])
+    return (X[start : start + step] for start in range(0, X.shape[0], step))
+
+
+def measured_chunks(X: Any) -> Iterable[Any]:
+    """Blocks of rows of a matrix whose ranges are measured at a time.
+
+    The ranges of a block of sparse rows take time and memory in proportion to the features, so such
+    blocks have several stored values for each feature.
+    """
+    if not sparse.issparse(X):
+        return row_chunks(X)
+    per_row = X.nnz / max(X.shape[0], 1)
+    step = max(1, int(4 * max(CHUNK_DENSE, X.shape[1]) / max(per_row, 1.0)))
     return (X[start : start + step] for start in range(0, X.shape[0], step))
 
 

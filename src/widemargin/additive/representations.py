@@ -88,7 +88,7 @@ class TableRepresentation:
         self.encoder = encoder
         self.rows = table_rows(codes, encoder.table, None, scale, extra, dtype)
         squares = np.square(encoder.table).sum(axis=1)
-        self.norms = sum_over_codes(codes, self.rows, squares, scale) + extra[0].shape[1]
+        self.norms = sum_over_codes(codes, squares, scale) + extra[0].shape[1]
 
     def make_model(self, coef: NDArray[Any], extra: NDArray[Any]) -> TableModel:
         """Make the model with these coefficients; the intercept is the sum of the extra ones."""
@@ -134,7 +134,7 @@ class BinRepresentation:
     ) -> None:
         self.quantiser = quantiser
         self.rows = bin_rows(codes, offsets, quantiser.grid, scale, extra, dtype)
-        self.norms = sum_over_codes(codes, self.rows, quantiser.grid, scale) + extra[0].shape[1]
+        self.norms = sum_over_codes(codes, quantiser.grid, scale) + extra[0].shape[1]
 
     def make_model(self, coef: NDArray[Any], extra: NDArray[Any]) -> BinModel:
         """Make the model with these curves; the intercept is the sum of the extra coefficients."""
@@ -249,7 +249,7 @@ class LogRepresentation:
             folded = fold_zeros(codes, read, write, self.zero_read, self.zero_write)
             extra = np.hstack([folded[0], extra[0]]), np.hstack([folded[1], extra[1]])
         self.rows = table_rows(codes, read, write, ones, extra, dtype)
-        self.norms = sum_over_codes(codes, self.rows, diag, ones) + base + self.n_constants
+        self.norms = sum_over_codes(codes, diag, ones) + base + self.n_constants
 
     def make_model(self, coef: NDArray[Any], extra: NDArray[Any]) -> TableModel:
         """Make the model with these coefficients."""
@@ -311,9 +311,8 @@ def fold_zeros(
     """
     ones = np.ones(len(codes))
     all_features = np.ones(codes.n_features)
-    rows = table_rows(codes, read, write, all_features, None, np.float64)
-    of_reader = sum_over_codes(codes, rows, read @ write0, all_features)
-    of_writer = sum_over_codes(codes, rows, write @ read0, all_features)
+    of_reader = sum_over_codes(codes, read @ write0, all_features)
+    of_writer = sum_over_codes(codes, write @ read0, all_features)
     of_reader += codes.n_features * float(read0 @ write0)
     return np.column_stack([of_reader, ones]), np.column_stack([ones, of_writer])
 

@@ -14,7 +14,7 @@ from widemargin.additive.codes import Codes
 from widemargin.additive.dual_descent import Descent, OneVsRestDual, WarmStart, descend
 from widemargin.additive.mixins import Columns, measure_columns, subtract_origin
 from widemargin.additive.quantiles import weigh_digits_of
-from widemargin.additive.quantiser import Quantiser, Ranges, measure_ranges, row_chunks
+from widemargin.additive.quantiser import Quantiser, Ranges, measure_ranges, measured_chunks
 from widemargin.additive.representations import BinRepresentation, constants
 from widemargin.distributed.blocks import Block, FloatArray
 from widemargin.kernels import Index
@@ -89,7 +89,7 @@ class Move(NamedTuple):
 
 def measure_block(block: Block) -> Ranges:
     """Measure the ranges of the features of a block."""
-    return measure_ranges(row_chunks(block.X))
+    return measure_ranges(measured_chunks(block.X))
 
 
 def describe_columns(block: Block, class_weights: FloatArray) -> Columns | None:

@@ -31,6 +31,8 @@ class DaskIntersectionSVC(AdditiveCollectionsMixin, IntersectionSVC):
     C, n_bins, clip_quantile, scaling, loss, fit_intercept, class_weight, tol, max_iter, max_time, \
 random_state, verbose
         As in `IntersectionSVC`; ``tol`` is that of `DaskAdditiveSVC`.
+    kernel : {"intersection"}, default="intersection"
+        The linear kernel, and the choice between both, are refused.
     solver : {"auto", "dual"}, default="auto"
         Dual coordinate descent for the hinge loss. The squared hinge loss is minimised by L-BFGS.
     multi_class : {"ovr"}, default="ovr"
@@ -67,6 +69,10 @@ stop_reason_
 
     def _check_params(self) -> None:
         super()._check_params()
+        if self.kernel != "intersection":
+            raise ValueError(
+                f"kernel: {self.kernel!r} is not available on a cluster; use 'intersection'"
+            )
         if self.solver == "primal":
             raise ValueError("solver: 'primal' is not available on a cluster; use 'auto'")
         if self.multi_class != "ovr":
@@ -75,6 +81,7 @@ stop_reason_
             )
 
     def _represent_on(self, tasks: Tasks, data: TrainingData) -> Represented:
+        self.kernel_ = self.kernel
         ranges = self._measure_on(tasks, data.blocks)
         self.feature_ranges_ = np.array([ranges.low, ranges.high])
 

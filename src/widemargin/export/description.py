@@ -13,6 +13,7 @@ from widemargin.additive.anchor_model import RegressionModel
 from widemargin.additive.classifier_base import LinearClassifier
 from widemargin.additive.curves import BinEncoder, BinModel, LogEncoder, TableModel
 from widemargin.additive.indicator_model import IndicatorModel
+from widemargin.additive.knot_model import KnotModel
 from widemargin.additive.mixins import CurvesMixin
 from widemargin.additive.pair_model import PairModel
 from widemargin.additive.power_mean_table import NEGLIGIBLE
@@ -347,6 +348,8 @@ def _describe_functions(model: Any) -> KernelSum | CurveSum | LogSum | ClusterSu
         return _describe_sum(model.kernel, model.anchors, model.coef, zeros)
     if isinstance(model, EarlyModel):
         return _describe_clusters(model.parts, model.n_nearest)
+    if isinstance(model, KnotModel):
+        model = model.to_bins()
     if isinstance(model, BinModel):
         curves = np.asarray(model.curves, np.float64)
         return CurveSum(model.quantiser, model.offsets, curves, model.intercept)

@@ -10,8 +10,9 @@ from widemargin.additive.additive_svr import AdditiveSVR
 from widemargin.additive.anchor_model import RegressionModel
 from widemargin.additive.curves import BinEncoder, BinModel, LogEncoder, TableModel
 from widemargin.additive.indicator_model import IndicatorModel
-from widemargin.additive.intersection_svc import IntersectionSVC
+from widemargin.additive.intersection_svc import KERNELS, IntersectionSVC
 from widemargin.additive.kernel_scale import KernelScaleMixin
+from widemargin.additive.knot_model import KnotModel
 from widemargin.additive.lr_svc import LRSVC
 from widemargin.additive.mixins import CurvesMixin, NonnegativeMixin
 from widemargin.additive.pair_cells import N_LEVELS
@@ -48,7 +49,7 @@ from widemargin.files.fields import (
 )
 
 #: Models of additive estimators.
-AnyModel = TableModel | BinModel | PairModel | IndicatorModel
+AnyModel = TableModel | BinModel | KnotModel | PairModel | IndicatorModel
 #: Numbers that some additive estimators keep beside their model.
 _NUMBERS = ("rank_", "left_out_", "unit_", "n_seen_", "t_", "violation_", "C_", "kernel_mean_")
 _N_ITER = (Field("n_iter", np.int64, ("n_solved",), or_number=True),)
@@ -72,6 +73,15 @@ _QUANTISER = (
 _BINS = (
     Field("offsets", np.int64, ("n_bounds",), at_least(0), "offsets"),
     Field("curves", FLOATS, ("n_functions", "n_codes"), attribute="curves"),
+    _INTERCEPT,
+)
+#: The sparse tables of an `IntersectionSVC`.
+_KNOTS = (
+    Field("offsets", np.int64, ("n_bounds",), at_least(0), "offsets"),
+    Field(
+        "knots", (np.uint8, np.uint16), ("n_knots",), below("n_bins"), "knots", may_be_empty=True
+    ),
+    Field("heights", FLOATS, ("n_knots", "n_functions"), attribute="heights", may_be_empty=True),
     _INTERCEPT,
 )
 #: The surfaces of an `AdditiveSVC` with interactions.
@@ -131,6 +141,8 @@ def write_additive(model: AdditiveSVC | AdditiveSVR | IntersectionSVC | PowerMea
     meta["model"], curves = _write_model(model._model)
     if hasattr(model, "scaling_"):
         meta["scaling"] = model.scaling_
+    if isinstance(model, IntersectionSVC):
+        meta["chosen_kernel"] = model.kernel_
     return meta, arrays | write_fields(_ATTRIBUTES, model) | curves
 
 
@@ -157,6 +169,9 @@ def read_additive(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) ->
         if model.scaling_ not in ("max", None):
             raise ModelFileError(f"scaling: must be 'max' or None, got {model.scaling_!r}")
         model.quantiser_ = _find_quantiser(model._model)
+    if isinstance(model, IntersectionSVC):
+        model.kernel_ = meta.get("chosen_kernel", "intersection")
+        require(model.kernel_ in KERNELS, "entry 'chosen_kernel' is wrong")
     if isinstance(model._model, PairModel):
         require(cls is AdditiveSVC, "its model is of another classifier")
         model.interactions_ = model._model.pairs
@@ -181,7 +196,7 @@ def _read_linear(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) -> 
         # Earlier versions of these classes had no intercept, and one range of bins for all features.
         before: dict[str, Any] = {"fit_intercept": False}
         if cls is IntersectionSVC:
-            before["scaling"] = None
+            before |= {"scaling": None, "kernel": "intersection"}
         meta = meta | {"params": before | meta["params"]}
     read = read_fitted if issubclass(cls, AdditiveSVR) else read_common
     model = read(cls, meta, arrays)
@@ -200,7 +215,7 @@ def _read_linear(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) -> 
 def _find_quantiser(model: AnyModel) -> Quantiser:
     if isinstance(model, PairModel | IndicatorModel):
         return _find_quantiser(model.base)
-    if isinstance(model, BinModel):
+    if isinstance(model, BinModel | KnotModel):
         return model.quantiser
     require(isinstance(model.encoder, BinEncoder), "its model is of another classifier")
     assert isinstance(model.encoder, BinEncoder)
@@ -217,6 +232,9 @@ def _write_model(model: AnyModel) -> State:
     if isinstance(model, BinModel):
         meta, arrays = _write_quantiser(model.quantiser)
         return {"kind": "bins", **meta}, arrays | write_fields(_BINS, model)
+    if isinstance(model, KnotModel):
+        meta, arrays = _write_quantiser(model.quantiser)
+        return {"kind": "knots", **meta}, arrays | write_fields(_KNOTS, model)
     encoder = model.encoder
     if isinstance(encoder, LogEncoder):
         numbers = {entry.name: getattr(encoder, entry.name) for entry in _LOG_ENTRIES}
@@ -234,8 +252,10 @@ def _read_model(meta: Any, arrays: Mapping[str, Any], context: Context) -> AnyMo
         fits = numbers["n_anchors"] == context.sizes["n_terms"]
         require(fits, "entry 'n_anchors' does not match array 'coef'")
         return TableModel(LogEncoder(**numbers), found["coef"], found["intercept"])
-    require(kind in ("bins", "pairs", "table"), "the kind of its model is not known")
+    require(kind in ("bins", "knots", "pairs", "table"), "the kind of its model is not known")
     quantiser = _read_quantiser(meta, arrays, context)
+    if kind == "knots":
+        return _read_knots(quantiser, arrays, context)
     if kind in ("bins", "pairs"):
         found = read_fields(_BINS, arrays, context)
         offsets = found["offsets"]
@@ -259,6 +279,20 @@ def _read_indicators(model: Any, arrays: Mapping[str, Any], context: Context) ->
     good = good and offsets[-1] == context.sizes["n_categories"]
     require(good, "array 'category_offsets' is wrong")
     return IndicatorModel(base, found["missing"], offsets, found["category_heights"])
+
+
+def _read_knots(quantiser: Quantiser, arrays: Mapping[str, Any], context: Context) -> KnotModel:
+    context.sizes["n_bins"] = quantiser.n_bins
+    found = read_fields(_KNOTS, arrays, context)
+    offsets, knots = found["offsets"], found["knots"].astype(np.int64)
+    good = offsets[0] == 0 and (np.diff(offsets) >= 0).all() and offsets[-1] == len(knots)
+    require(good, "array 'offsets' is wrong")
+    # Within a feature knots rise from above zero.
+    rises = np.diff(knots, prepend=0)
+    firsts = offsets[:-1][np.diff(offsets) > 0]
+    rises[firsts] = knots[firsts]
+    require(bool((rises > 0).all()), "array 'knots' does not rise within a feature")
+    return KnotModel(quantiser, **found)
 
 
 def _read_pairs(base: BinModel, arrays: Mapping[str, Any], context: Context) -> PairModel:
