@@ -202,3 +202,13 @@ def test_columns_of_different_units_are_scaled_by_default():
     first, second, _ = model.interaction_functions()[0]
     assert_allclose(first, np.arange(10) * 1e4, atol=0.1 * 1e4)
     assert_allclose(second, np.arange(10) * 1e-3, atol=0.1 * 1e-3)
+
+
+def test_one_feature_has_no_pairs(tmp_path):
+    rng = np.random.default_rng(0)
+    X, y = rng.random((60, 1)), rng.integers(0, 2, 60)
+    model = AdditiveSVC(interactions=3).fit(X, y)
+    assert model.interactions_.shape == (0, 2)
+    widemargin.save(model, tmp_path / "model.wm")
+    loaded = widemargin.load(tmp_path / "model.wm")
+    assert_array_equal(loaded.decision_function(X), model.decision_function(X))
