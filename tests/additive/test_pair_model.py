@@ -216,3 +216,13 @@ def test_units_of_measurements_do_not_matter(kernel):
     assert_array_equal(model.interactions_, expected.interactions_)
     assert_array_equal(model.decision_function(X * factors), expected.decision_function(X))
     assert_array_equal(model._model.heights, expected._model.heights)
+
+
+def test_one_feature_has_no_pairs(tmp_path):
+    rng = np.random.default_rng(0)
+    X, y = rng.random((60, 1)), rng.integers(0, 2, 60)
+    model = AdditiveSVC(interactions=3).fit(X, y)
+    assert model.interactions_.shape == (0, 2)
+    widemargin.save(model, tmp_path / "model.wm")
+    loaded = widemargin.load(tmp_path / "model.wm")
+    assert_array_equal(loaded.decision_function(X), model.decision_function(X))

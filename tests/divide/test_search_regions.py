@@ -117,3 +117,12 @@ def test_precomputed_matrices_have_no_regions(moons):
     X, y = moons
     with pytest.raises(ValueError, match="search: a precomputed"):
         KernelSVCCV(kernel="precomputed", search="regions").fit(X[:50] @ X[:50].T, y[:50])
+
+
+@pytest.mark.parametrize("n", [6, 40])
+def test_few_rows_are_one_region(n):
+    X, y = make_moons(n, noise=0.1, random_state=0)
+    params = {"Cs": [1.0, 10.0], "gammas": [0.5, 2.0], "cv": 2}
+    found = KernelSVCCV(search="regions", **params).fit(X, y)
+    grid = KernelSVCCV(search="grid", **params).fit(X, y)
+    assert_array_equal(found.cv_results_["mean_test_score"], grid.cv_results_["mean_test_score"])

@@ -12,9 +12,10 @@ from tests.fuzz.cases import CLASSIFIERS, ESTIMATORS, is_regressor
 from tests.reference import kernels as reference
 
 HISTOGRAM_KERNELS = (
-    "chi2", "exp_chi2", "intersection", "hellinger", "jensen_shannon", "power_mean",
+    "chi2", "exp_chi2", "intersection", "hellinger", "jensen_shannon", "power_mean", "anova_chi2",
+    "anova_intersection",
 )  # fmt: skip
-STANDARD_KERNELS = ("rbf", "linear", "poly", "sigmoid")
+STANDARD_KERNELS = ("rbf", "linear", "poly", "sigmoid", "anova_rbf")
 GAMMA_SHARES = [0.4, 0.15, 0.2, 0.2, 0.05]
 #: How often an estimator is drawn, in the order of `ESTIMATORS`; for exports, classifiers only.
 SHARES = [0.27, 0.14, 0.08, 0.06, 0.06, 0.06, 0.06, 0.09, 0.07, 0.02, 0.06, 0.03]
@@ -167,7 +168,7 @@ def draw_estimator(case, *, exported=False):
 
 
 def _draw_kernel(case, *, precomputed=False):
-    kernel = case.choose(*STANDARD_KERNELS, p=[0.5, 0.25, 0.17, 0.08])
+    kernel = case.choose(*STANDARD_KERNELS, p=[0.45, 0.25, 0.17, 0.08, 0.05])
     if case.happens(0.2):
         kernel = case.choose(*HISTOGRAM_KERNELS)
     if precomputed and case.happens(0.1):
@@ -244,7 +245,7 @@ def _draw_search(case):
         "gammas": [case.power(-3, 2) for _ in range(case.choose(1, 2))],
         "cv": 2,
         "search": case.choose("grid", "halving"),
-        "kernel": case.choose("rbf", "rbf", "poly", "linear", "exp_chi2"),
+        "kernel": case.choose("rbf", "rbf", "poly", "linear", "exp_chi2", "anova_rbf"),
     }
     if params["kernel"] == "linear":
         del params["gammas"]
@@ -253,6 +254,7 @@ def _draw_search(case):
 
 def _draw_classification_search(case):
     return _draw_search(case) | {
+        "search": case.choose("grid", "halving", "regions"),
         "calibration": case.choose(None, "sigmoid", "isotonic", "temperature"),
         "multi_class": case.choose("ovo", "ovr"),
         "fit_intercept": case.happens(0.7),
@@ -286,7 +288,8 @@ def _draw_additive(case):
         "n_bins": case.choose(2, 16, 256, 1000),
         "loss": case.choose("hinge", "squared_hinge"),
         "solver": case.choose("dual", "dual", "sgd"),
-        "scaling": case.choose(None, "max"),
+        "scaling": case.choose("auto", None, "max"),
+        "interactions": case.choose(0, 0, 1, 5),
         "fit_intercept": case.happens(0.7),
     }
 

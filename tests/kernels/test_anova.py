@@ -139,7 +139,7 @@ def test_rows_with_one_feature_have_no_pairs(name):
     X = np.array([[1.0], [2.0], [4.0], [5.0]])
     model = KernelSVC(kernel=name, C=100.0).fit(X, [0, 0, 1, 1])
     assert model.score(X, [0, 0, 1, 1]) == 1.0
-    assert model.kernel_.pair_mean == 1.0
+    assert model.kernel_.pair_mean == model.kernel_.curve_mean**2
 
 
 @pytest.mark.parametrize("weight", [-0.1, np.inf, np.nan])
@@ -207,3 +207,23 @@ def test_fixed_point_export_is_refused(tmp_path):
     model = KernelSVC(kernel="anova_chi2").fit(X, y)
     with pytest.raises(ValueError, match="the 'anova_chi2' kernel has no 'int16' form"):
         to_c(model, tmp_path / "model.c", dtype="int16")
+
+
+@pytest.mark.parametrize("name", ["anova_chi2", "anova_intersection"])
+def test_tiny_values_are_scaled_or_refused(name):
+    X, y = interacting(300)
+    usual = KernelSVC(kernel=name, tol=1e-6).fit(X, y)
+    tiny = KernelSVC(kernel=name, tol=1e-6).fit(1e-100 * X, y)
+    assert_allclose(tiny.decision_function(1e-100 * X), usual.decision_function(X), atol=1e-5)
+    with pytest.raises(ValueError, match="X: the values are so small"):
+        KernelSVC(kernel=name).fit(1e-200 * X, y)
+
+
+@pytest.mark.parametrize("scale", [1e-100, 1.0, 1e30])
+def test_rows_with_one_feature_of_any_scale(scale):
+    X = scale * np.diag(np.arange(1.0, 41.0))
+    y = np.arange(40) % 2
+    model = KernelSVC(kernel="anova_chi2", gamma=1.0).fit(X, y)
+    kernel = model.kernel_
+    assert_allclose(kernel.exact(X, X), X / kernel.curve_mean, rtol=1e-12)
+    assert np.isfinite(model.decision_function(X)).all()

@@ -60,7 +60,9 @@ def draw_regions(
     with fewer than `LEAST_OF_CLASS` training rows there get the nearest others of the fold.
     """
     n_rows = problem.X.shape[0]
-    centres = np.random.default_rng(seed).choice(n_rows, N_REGIONS, replace=False)
+    # Regions of all rows are all the same.
+    n_regions = N_REGIONS if size < n_rows else 1
+    centres = np.random.default_rng(seed).choice(n_rows, n_regions, replace=False)
     squares = kernel.diag(kernel.prepare(problem.X))
     parts = []
     for centre in centres:

@@ -84,14 +84,20 @@ _KNOTS = (
     Field("heights", FLOATS, ("n_knots", "n_functions"), attribute="heights", may_be_empty=True),
     _INTERCEPT,
 )
-#: The surfaces of an `AdditiveSVC` with interactions.
+#: The surfaces of an `AdditiveSVC` with interactions; one feature has no pairs.
 _PAIRS = (
-    Field("pairs", np.int64, ("n_pairs", 2), below("n_features"), "pairs"),
-    Field("pair_levels", np.uint8, ("n_pairs", 2, "n_bins"), below("n_levels"), "levels"),
-    Field("pair_values", np.float64, ("n_pairs", 2, "n_levels"), attribute="values"),
+    Field("pairs", np.int64, ("n_pairs", 2), below("n_features"), "pairs", may_be_empty=True),
+    Field(
+        "pair_levels", np.uint8, ("n_pairs", 2, "n_bins"), below("n_levels"), "levels",
+        may_be_empty=True,
+    ),
+    Field(
+        "pair_values", np.float64, ("n_pairs", 2, "n_levels"), attribute="values",
+        may_be_empty=True,
+    ),
     Field(
         "heights", np.float64, ("n_functions", "n_pairs", "n_levels", "n_levels"),
-        attribute="heights",
+        attribute="heights", may_be_empty=True,
     ),
 )  # fmt: skip
 #: Heights of missing values and of categories.

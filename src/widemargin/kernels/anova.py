@@ -35,6 +35,10 @@ FloatArray = NDArray[np.float64]
 
 #: Largest scaled value of a radial kernel for which differences in float32 are precise enough.
 FLOAT32_VALUE = 64.0
+#: Smallest mean of k1(x, x) whose square float64 holds with all digits.
+SMALLEST_MEAN = 1e-150
+#: Share of the square of that mean below which the mean of k2(x, x) is what rounding leaves of zero.
+NO_PAIRS = 1e-13
 
 
 @dataclass(frozen=True)
@@ -98,12 +102,16 @@ class AnovaKernel(TiledKernel):
                 f"X: the values are so large that products of the {self.name!r} kernel overflow; "
                 "scale the features, for example with sklearn.preprocessing.MinMaxScaler"
             )
-        # Zero where no row has two features: there are no pairs then, and any number will do.
-        return replace(
-            self,
-            curve_mean=self.curve_mean or max(curve_mean, 0.0) or 1.0,
-            pair_mean=self.pair_mean or max(pair_mean, 0.0) or 1.0,
-        )
+        if 0.0 < curve_mean < SMALLEST_MEAN:
+            raise ValueError(
+                f"X: the values are so small that products of the {self.name!r} kernel underflow; "
+                "scale the features, for example with sklearn.preprocessing.MinMaxScaler"
+            )
+        curve_mean = self.curve_mean or max(curve_mean, 0.0) or 1.0
+        if pair_mean < NO_PAIRS * curve_mean**2:
+            # No row has two features: there are no pairs then, and any number will do.
+            pair_mean = curve_mean**2
+        return replace(self, curve_mean=curve_mean, pair_mean=self.pair_mean or pair_mean)
 
     def diag(self, points: Points) -> FloatArray:
         curve_factor, pair_factor = self._tile_factors()
@@ -169,7 +177,8 @@ class _HistogramAnova(AnovaKernel):
         return X.sum(axis=1, dtype=np.float64), squares
 
     def _tile_factors(self) -> tuple[float, float]:
-        return 1.0, self.pair_factor / self.curve_factor**2
+        mean = self.curve_mean or 1.0
+        return 1.0, self.pair_factor * mean * mean
 
     def _point_sums(self, values: Any) -> tuple[FloatArray, FloatArray]:
         ones = np.ones(values.shape[1])
