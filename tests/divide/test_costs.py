@@ -67,10 +67,11 @@ def test_a_sample_costs_its_solution_and_decision_values_at_all_rows():
     [
         (0.25, [50_000], 3, True, 5000),
         (0.96, [464_810], 3, True, 5000),
-        (0.15, [2300] * 325, 3, False, 0),
+        (0.15, [2300] * 325, 3, True, 5000),
+        (0.15, [2300] * 11, 3, False, 0),
         (0.25, [50_000], 1, False, 5000),
     ],
-    ids=["ijcnn1", "covtype", "26 classes", "4 clusters"],
+    ids=["ijcnn1", "covtype", "26 classes", "few rows", "4 clusters"],
 )
 def test_what_is_too_expensive_is_left_out(share, sizes, level, measured, background):
     n_points = max(sizes) if len(sizes) == 1 else 30_000

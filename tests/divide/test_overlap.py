@@ -85,8 +85,9 @@ def test_nearest_clusters_decide_by_weights(n_nearest, kernel):
     model = DCSVC(**params, overlap=0.0, n_nearest=n_nearest).fit(X[:600], y[:600] % 3)
     queries = model._model.prepare(X[600:])
     parts, rows = model._parts, np.arange(100)
+    n_used = min(n_nearest, model.levels_[-1].n_clusters // 2)
     nearest, distances = parts.partition.rank(
-        model.kernel_, queries, rows, model._model._samples, n_nearest + 1, ALONE
+        model.kernel_, queries, rows, model._model._samples, n_used + 1, ALONE
     )
     spread = distances[-1] - distances[0]
     weights = ((distances[-1] - distances[:-1]) / spread) ** 4
@@ -100,7 +101,7 @@ def test_nearest_clusters_decide_by_weights(n_nearest, kernel):
     expected = sum(
         weights[r][:, None] * np.stack(alone)[nearest[r], rows] for r in range(len(weights))
     )
-    assert len(weights) == min(n_nearest, model.levels_[-1].n_clusters - 1)
+    assert len(weights) == n_used > 1
     decisions = model._model.decide(X[600:], max_bytes=10**8, n_jobs=1)
     assert_allclose(decisions, expected, atol=1e-4)
     assert_array_equal(model._model.decide(X[600:], max_bytes=10**8, n_jobs=2), decisions)

@@ -7,10 +7,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 import widemargin
 from widemargin import DCSVC, KernelSVC
 from widemargin.divide.cluster_models import EarlyModel
+from widemargin.divide.costs import TRIED_PROBLEMS
+from widemargin.divide.records import Plan
 from widemargin.divide.trial import (
     CLUSTER_SHARE,
     HELD_OUT,
     LEAST_GAIN,
+    SAMPLE_GAIN,
     SMALL_PART,
     choose_models,
     count_sample,
@@ -22,6 +25,10 @@ from widemargin.exact.solution import Solution
 from widemargin.export import to_c
 
 N = 40_000
+PLAN = Plan(
+    n_clusters=16, n_levels=1, stop_level=1, sample_size=1000, adaptive=True, refine=True,
+    n_jobs=1, seed=0, is_measured=True,
+)  # fmt: skip
 
 
 def make_duals(n=N):
@@ -51,6 +58,19 @@ def test_held_out_rows_are_rows_of_tried_clusters():
     assert_array_equal(trial.tested[rows], duals[0].index[at])
 
 
+def test_some_of_many_problems_are_tried():
+    everyone = np.arange(N)
+    duals = [
+        classification_dual(everyone[p::40], np.where(everyone[p::40] % 3, 1.0, -1.0),
+                            np.ones(N // 40), intercept=False)
+        for p in range(40)
+    ]  # fmt: skip
+    trial = draw_small(duals)
+    assert len(np.unique(trial.problems)) == TRIED_PROBLEMS == len(trial.tested_places)
+    for p, (at, rows) in zip(trial.problems, trial.tested_places, strict=True):
+        assert_array_equal(trial.tested[rows], duals[p].index[at])
+
+
 def test_the_loss_is_the_hinge_loss_weighted_by_cost():
     rng = np.random.default_rng(0)
     labels, cost = np.where(rng.random(N) > 0.5, 1.0, -1.0), rng.random(N)
@@ -62,18 +82,37 @@ def test_the_loss_is_the_hinge_loss_weighted_by_cost():
 
 
 @pytest.mark.parametrize(
-    ("alone", "small", "both", "large", "on_top", "expected"),
+    ("alone", "small", "both", "large", "on_top", "expected", "worth"),
     [
-        (0.2, 0.5, 0.2, None, None, (0, True)),
-        (0.2, 0.5, LEAST_GAIN * 0.2 + 1e-3, None, None, (0, True)),
-        (0.2, 0.5, LEAST_GAIN * 0.2 - 1e-3, 0.3, 0.1, (1, True)),
-        (0.4, 0.3, 0.4, 0.2, 0.25, (1, False)),
-        (0.4, 0.3, 0.2, 0.2, 0.1, (1, True)),
+        (0.2, 0.5, 0.2, None, None, (0, True), 0.8),
+        (0.2, 0.5, LEAST_GAIN * 0.2 + 1e-3, None, None, (0, True), 0.8),
+        (0.2, 0.5, LEAST_GAIN * 0.2 - 1e-3, 0.3, 0.1, (1, True), 0.8),
+        (0.2, 0.2 / SAMPLE_GAIN - 1e-3, 0.2, 0.15, 0.2, (1, False), 0.8),
+        (0.4, 0.3, 0.4, 0.2, 0.25, (1, False), 0.8),
+        (0.4, 0.3, 0.2, 0.2, LEAST_GAIN * 0.2 + 1e-3, (1, False), 0.8),
+        (0.4, 0.3, 0.2, 0.2, 0.1, (1, True), 0.8),
+        (0.2, 0.5, 0.1, 0.3, 0.19, (0, True), 0.8),
+        (0.4, 0.3, 0.2, 0.2, 0.1, (1, False), 0.6),
+        (0.4, 0.3, 0.2, None, None, (0, False), 0.1),
     ],
-    ids=["clusters", "little gain", "gain", "sample", "both"],
+    ids=[
+        "clusters",
+        "little gain",
+        "gain",
+        "sample that promises more",
+        "sample",
+        "little on top",
+        "both",
+        "clusters after all",
+        "both for too much",
+        "sample for too much",
+    ],
 )
-def test_the_smallest_loss_is_chosen(alone, small, both, large, on_top, expected):
+def test_the_smallest_loss_is_chosen(
+    alone, small, both, large, on_top, expected, worth, monkeypatch
+):
     """Decision values are such that every model has the loss that the case says."""
+    monkeypatch.setattr("widemargin.divide.trial.WORTH_SHARE", worth)
     duals = make_duals(N)
     trial = draw_small(duals)
     order = np.setdiff1d(np.arange(N), trial.tested)
@@ -87,9 +126,8 @@ def test_the_smallest_loss_is_chosen(alone, small, both, large, on_top, expected
         if len(rows) > len(trial.trained[0]):
             state["sample"] = len(rows)
             state["large"] = len(rows) != n_small
-        # Few support vectors: the sample costs little.
         coef = np.zeros(N)
-        coef[rows[:2]] = 1.0 if len(rows) > len(trial.trained[0]) else 2.0
+        coef[rows[::4]] = 1.0 if len(rows) > len(trial.trained[0]) else 2.0
         return [make_solution(coef)]
 
     def decide(duals, solutions, rows):
@@ -107,7 +145,7 @@ def test_the_smallest_loss_is_chosen(alone, small, both, large, on_top, expected
     assert n_tested > 100
     assert n_small > max(map(len, trial.trained))
     assert n_clusters == 4
-    choice = choose_models(trial, duals, order, solve, decide)
+    choice = choose_models(trial, duals, order, PLAN, solve, decide)
     n_rows, uses_clusters = expected
     assert (choice.background is not None) == bool(n_rows)
     assert choice.uses_clusters is uses_clusters

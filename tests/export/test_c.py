@@ -294,7 +294,7 @@ def test_several_clusters_and_a_background(kernel, more, tmp_path):
     params = {**EARLY, **more, "kernel": kernel}
     model = DCSVC(**params, fit_intercept=True, random_state=0).fit(X, y % 3)
     functions = describe(model).functions
-    assert functions.n_nearest == min(more["n_nearest"], len(functions.clusters) - 1)
+    assert functions.n_nearest == min(more["n_nearest"], len(functions.clusters) // 2)
     n_odd = 2 * (functions.n_nearest == 1)
     assert_float_same(model, X[::2] + 0.01, tmp_path, n_odd=n_odd, tolerance=2e-4, share_near=0.6)
 

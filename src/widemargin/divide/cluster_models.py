@@ -178,7 +178,8 @@ class EarlyModel(_ClusterModel):
 
     def __init__(self, parts: ClusterParts, n_nearest: int = 1) -> None:
         super().__init__(parts)
-        self.n_nearest = n_nearest
+        # More than half of the clusters would cost as much as a model without clusters.
+        self.n_nearest = max(1, min(n_nearest, len(parts.intercept) // 2))
         self._first_vector = 0 if parts.samples is None else parts.samples.shape[0]
 
     def decide(self, X: Any, *, max_bytes: int, n_jobs: int | None) -> NDArray[np.float64]:
@@ -355,7 +356,7 @@ def make_model(
         Early prediction, the sum of all clusters, or a Bayesian committee. The whole problem is one
         kernel expansion in each case.
     n_nearest : int
-        Number of clusters that decide together in early prediction.
+        Number of clusters that decide together in early prediction, at most half of all.
     """
     if parts.partition is None or combine == "naive":
         # DC-SVM Eq. 10: the sum over the support vectors of all clusters.

@@ -20,6 +20,8 @@ EXACT_COST, PROBLEM_COST, COEF_COST = 3.0, 1e4, 0.02
 SHARED_COST = 0.5
 #: Clusters that are tried before all are solved (`widemargin.divide.trial`) cost this share of all.
 TRIAL_SHARE = 0.5
+#: Most binary problems that are tried.
+TRIED_PROBLEMS = 12
 
 
 def estimate_exact(n_support: FloatArray, sizes: FloatArray) -> float:
@@ -62,7 +64,7 @@ def estimate_levels(
         every cluster, and of the background. A background that is used only if it pays does not count.
     """
     levels = range(plan.stop_level, plan.n_levels + 1)
-    solving = sum(_estimate_level(exact, n_problems, n_points, plan, level) for level in levels)
+    solving = sum(estimate_level(exact, n_problems, n_points, plan, level) for level in levels)
     background = 0.0
     if not plan.is_measured:
         background = share * plan.background * (1.0 + COEF_COST * n_problems)
@@ -72,11 +74,12 @@ def estimate_levels(
 
 def estimate_trial(exact: float, n_problems: int, n_points: int, plan: Plan) -> float:
     """Return the cost of trying some clusters of the last level; the arguments are as above."""
-    return TRIAL_SHARE * _estimate_level(exact, n_problems, n_points, plan, plan.stop_level)
+    share = TRIAL_SHARE * min(1.0, TRIED_PROBLEMS / n_problems)
+    return share * estimate_level(exact, n_problems, n_points, plan, plan.stop_level)
 
 
-def _estimate_level(exact: float, n_problems: int, n_points: int, plan: Plan, level: int) -> float:
-    """Return the cost of solving the clusters of a level."""
+def estimate_level(exact: float, n_problems: int, n_points: int, plan: Plan, level: int) -> float:
+    """Return the cost of solving the clusters of a level; the arguments are as above."""
     n_clusters = min(plan.n_clusters ** min(level, 64), n_points)
     growth = (1.0 + plan.overlap) ** (1.0 + SUPPORT_GROWTH)
     return PROBLEM_COST * n_problems * n_clusters + exact * growth * n_clusters**-SUPPORT_GROWTH
@@ -89,4 +92,4 @@ def estimate_sample(n_support: FloatArray, sizes: FloatArray, n_rows: int, n_poi
     """
     n_vectors = min(float(n_rows), float(n_support.sum()))
     decisions = n_points * n_vectors * (1.0 + COEF_COST * len(sizes))
-    return estimate_exact(n_support, sizes) + decisions
+    return estimate_whole(n_support, sizes) + decisions

@@ -60,7 +60,8 @@ class DCSVC(LevelsMixin, ExactKernelClassifier):
         How the points are divided. "kmeans" is the two-step kernel k-means of the paper: the groups of
         k-means are the clusters, and every point joins the cluster with the nearest mean. "merged"
         merges smaller groups into clusters of similar sizes, divides clusters that are still too large
-        again, and compares points with a radial kernel by the angle to the mean.
+        again, compares points with a radial kernel by the angle to the mean, and takes the mean of
+        the four most central points of each group.
     skip_levels : bool, default=True
         Whether levels may be left out because their clusters would be tiny or because the problem is
         easy, as ``n_levels`` says. The algorithm of the paper solves all of them.
@@ -77,18 +78,19 @@ class DCSVC(LevelsMixin, ExactKernelClassifier):
         its centre, and early prediction adds the two. 0 is early prediction as in the paper. With
         "auto", fits of 10,000 rows or more train some clusters without a fifth of their rows, and
         compare the hinge loss at these rows: of the clusters alone, of a sample of ``100 sqrt(n)``
-        rows, and of both. What has the smallest loss predicts. If the sample alone does,
-        ``levels_[-1].n_clusters`` is 1; if it would cost nearly as much as the whole problem, that is
-        solved (``level_`` is 0). The sample is solved to a tolerance of 0.1, unless ``tol`` is
-        larger. Fits of fewer rows, and those with ``skip_levels=False`` or ``keep_levels=True``, have
-        a background of a quarter of the rows, at most 5,000.
+        rows, and of both, which must be much smaller. What has the smallest loss predicts. If the
+        sample alone does, ``levels_[-1].n_clusters`` is 1; if it would cost nearly as much as the
+        whole problem, that is solved (``level_`` is 0). The sample is solved to a tolerance of 0.1,
+        unless ``tol`` is larger. Fits of fewer rows, and those with ``skip_levels=False`` or
+        ``keep_levels=True``, have a background of a quarter of the rows, at most 5,000.
     overlap : float, default=0.2
         Points of other clusters on which each cluster of a fit that stops early also trains, as a
         share of its own points. These are the points that are nearest to it. 0 for none, as in the
         paper.
     n_nearest : int, default=4
         Number of clusters that predict a query together in early prediction, with weights that fall
-        smoothly with the distance. 1 for the nearest one alone, as in the paper.
+        smoothly with the distance; at most half of the clusters do. 1 for the nearest one alone, as in
+        the paper.
     keep_levels : bool, default=False
         Whether to keep the models of all levels for `staged_predict` and `staged_decision_function`.
     n_jobs : int or None, default=None

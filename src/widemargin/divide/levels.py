@@ -210,7 +210,7 @@ class _Fit:
         is_free = np.ones(len(self.points), bool)
         is_free[trial.tested] = False
         order = np.random.default_rng(seed).permutation(np.flatnonzero(is_free))
-        return choose_models(trial, duals, order, rough.solve_rows, rough.decide_rows)
+        return choose_models(trial, duals, order, self.plan, rough.solve_rows, rough.decide_rows)
 
     def solve_sample(self, duals: list[DualProblem]) -> list[Solution]:
         """Solve a random sample of the size that the plan says."""

@@ -119,11 +119,11 @@ def is_whole_cheaper(share: float, sizes: list[int], n_points: int, plan: Plan) 
     plan : Plan
         Levels and clusters.
     """
-    n_support = _estimate_support(share, sizes)
-    if n_support.sum() <= plan.sample_size:
+    n_support, rows = _estimate_support(share, sizes), np.array(sizes, np.float64)
+    # A row takes part in several binary problems, and support vectors of one often are of others.
+    if n_support.sum() * n_points / rows.sum() <= plan.sample_size:
         # The model of the whole problem predicts faster than the cluster of a query is found.
         return True
-    rows = np.array(sizes, np.float64)
     levels = estimate_levels(estimate_exact(n_support, rows), len(sizes), n_points, plan, share)
     return LEVELS_SHARE * estimate_whole(n_support, rows) <= levels
 

@@ -6,24 +6,35 @@ some clusters that are held out:
 
 1. the loss of these clusters alone (DC-SVM Eq. 11), each trained without its held-out rows;
 2. the loss of a small sample, and that of the clusters on top of it (`widemargin.divide.background`);
-   if neither is lower, the clusters alone are used;
-3. otherwise the losses of the sample and of the clusters on top of it, of which the lower one is used.
-   If the sample would cost nearly as much as the whole problem, the whole problem is solved instead.
+   if neither promises a lower one, the clusters alone are used;
+3. otherwise the losses of a larger sample and of the clusters on top of it. The lowest of the three
+   losses wins, and both together only if they lower it much and do not cost nearly as much as the
+   whole problem. If the sample alone would, the whole problem is solved instead.
 
-The loss is the hinge loss, which the SVM minimises, and which varies less with the choice of the
-held-out rows than the number of errors does.
+Of many binary problems only some are tried, which tells as much in a fraction of the time. The loss is
+the hinge loss, which the SVM minimises, and which varies less with the choice of the held-out rows
+than the number of errors does.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import isqrt
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from widemargin.divide.background import Background, change_background
-from widemargin.divide.costs import estimate_exact, estimate_sample, grow_support
+from widemargin.divide.costs import (
+    TRIED_PROBLEMS,
+    estimate_exact,
+    estimate_level,
+    estimate_sample,
+    estimate_whole,
+    grow_support,
+)
 from widemargin.divide.partition import split_by_group
+from widemargin.divide.records import Plan
 from widemargin.exact.dual_problem import DualProblem, FloatArray
 from widemargin.exact.solution import Solution
 from widemargin.kernels import Index
@@ -31,14 +42,17 @@ from widemargin.kernels import Index
 #: A sample has as many rows as the root of this times the number of all rows, so that its kernel
 #: matrix, and with it the time to solve it, grows in proportion to the number of all rows.
 VALUES_PER_ROW = 10_000
-#: A sample that costs more than this share of the whole problem is not worth its loss.
+#: What costs more than this share of the whole problem is not worth its loss.
 WORTH_SHARE = 0.6
 #: One row in so many of a tried cluster is held out. Clusters are tried until so many rows are held
 #: out and so many clusters are tried, but at most one cluster in so many.
 HELD_OUT, WANTED_ROWS, LEAST_CLUSTERS, CLUSTER_SHARE = 5, 2000, 4, 4
-#: The first sample that is tried has one row in so many of the sample, and must lower the loss of the
-#: clusters to this share at least.
-SMALL_PART, LEAST_GAIN = 8, 0.94
+#: The first sample that is tried has one row in so many of the sample, whose loss is lower than this
+#: share of that of the first.
+SMALL_PART, SAMPLE_GAIN = 8, 0.8
+#: What costs more must lower the loss to this share: a sample below clusters, or clusters on top of a
+#: sample.
+LEAST_GAIN = 0.84
 
 #: Positions of rows in a binary problem, and which of the rows they are.
 Places = tuple[Index, Index]
@@ -50,16 +64,19 @@ Decide = Callable[[list[DualProblem], list[Solution], Index], FloatArray]
 
 @dataclass(frozen=True)
 class Trial:
-    """Clusters that are tried.
+    """Clusters and binary problems that are tried.
 
     Attributes
     ----------
+    problems : ndarray
+        The tried binary problems.
     trained, held_out : list of ndarray
         Training rows and held-out rows of each cluster.
     trained_places, tested_places : list of (ndarray, ndarray)
-        Where the binary problems have these rows, as `find_places` says.
+        Where the tried problems have these rows, as `find_places` says.
     """
 
+    problems: Index
     trained: list[Index]
     held_out: list[Index]
     trained_places: list[Places]
@@ -101,8 +118,9 @@ def count_sample(n_points: int) -> int:
 def draw_trial(
     clusters: NDArray[np.int32], n_clusters: int, duals: list[DualProblem], seed: int
 ) -> Trial:
-    """Draw clusters, and rows of them to hold out."""
+    """Draw clusters, rows of them to hold out, and binary problems."""
     rng = np.random.default_rng(seed)
+    problems = np.sort(rng.permutation(len(duals))[:TRIED_PROBLEMS])
     members = split_by_group(clusters, n_clusters)
     trained, held_out, n_rows = list[Index](), list[Index](), 0
     for c in rng.permutation(n_clusters)[: max(1, n_clusters // CLUSTER_SHARE)]:
@@ -113,8 +131,9 @@ def draw_trial(
         n_rows += n_held
         if n_rows >= WANTED_ROWS and len(trained) >= LEAST_CLUSTERS:
             break
-    both = (find_places(duals, np.concatenate(rows), len(clusters)) for rows in (trained, held_out))
-    return Trial(trained, held_out, *both)
+    tried = [duals[p] for p in problems]
+    both = (find_places(tried, np.concatenate(rows), len(clusters)) for rows in (trained, held_out))
+    return Trial(problems, trained, held_out, *both)
 
 
 def find_places(duals: list[DualProblem], rows: Index, n_points: int) -> list[Places]:
@@ -129,7 +148,7 @@ def find_places(duals: list[DualProblem], rows: Index, n_points: int) -> list[Pl
 
 
 def choose_models(
-    trial: Trial, duals: list[DualProblem], order: Index, solve: Solve, decide: Decide
+    trial: Trial, duals: list[DualProblem], order: Index, plan: Plan, solve: Solve, decide: Decide
 ) -> Choice:
     """Measure clusters and samples on held-out rows, and choose what predicts best.
 
@@ -141,49 +160,71 @@ def choose_models(
         The binary problems.
     order : ndarray
         All rows but the held-out ones, in random order; samples are its first rows.
+    plan : Plan
+        Levels and clusters.
     solve, decide
         Solve the problems on some rows, and compute decision values at some.
     """
-    n_sample = count_sample(len(order))
-    alone = trial.measure(duals, _decide_clusters(trial, duals, solve, decide))
-    small = _Losses.measure(trial, duals, np.sort(order[: n_sample // SMALL_PART]), solve, decide)
-    if alone <= min(small.sample, small.both / LEAST_GAIN):
+    tried, n_sample = [duals[p] for p in trial.problems], count_sample(len(order))
+    alone = trial.measure(tried, _decide_clusters(trial, tried, solve, decide))
+    n_small = n_sample // SMALL_PART
+    small = solve(tried, np.sort(order[:n_small]))
+    losses = _measure_sample(trial, tried, small, solve, decide)
+    if alone <= min(SAMPLE_GAIN * losses.sample, losses.both / LEAST_GAIN):
         return Choice(None, 0, True)
-    if not _is_affordable(duals, small.solutions, n_sample, len(order)):
+    costs = _Costs.estimate(duals, small, (n_small, n_sample, len(order)), plan)
+    if costs.sample > WORTH_SHARE * costs.whole:
         return Choice(None, 0, False)
-    large = _Losses.measure(trial, duals, np.sort(order[:n_sample]), solve, decide)
-    return Choice(large.solutions, n_sample, large.both < large.sample)
+    large = solve(duals, np.sort(order[:n_sample]))
+    losses = _measure_sample(trial, tried, [large[p] for p in trial.problems], solve, decide)
+    is_worth = losses.both < LEAST_GAIN * min(losses.sample, alone)
+    if is_worth and costs.both <= WORTH_SHARE * costs.whole:
+        return Choice(large, n_sample, True)
+    return Choice(large, n_sample, False) if losses.sample < alone else Choice(None, 0, True)
 
 
-def _is_affordable(
-    duals: list[DualProblem], small: list[Solution], n_sample: int, n_points: int
-) -> bool:
-    """Return whether the sample costs so much less than the whole problem that it pays."""
-    n_small, sizes = n_sample // SMALL_PART, np.array([len(dual) for dual in duals], np.float64)
-    n_support = np.array([np.count_nonzero(found.coef) for found in small], np.float64)
-    exact = estimate_exact(grow_support(n_support, n_points / n_small), sizes)
-    of_sample = sizes * n_sample / n_points
-    grown = grow_support(n_support, SMALL_PART)
-    return estimate_sample(grown, of_sample, n_sample, n_points) <= WORTH_SHARE * exact
+class _Costs(NamedTuple):
+    """Costs of the whole problem, of a sample, and of a sample below clusters, in kernel values."""
 
-
-@dataclass(frozen=True)
-class _Losses:
-    """The solution of a sample, its loss, and the loss of the clusters on top of it."""
-
-    solutions: list[Solution]
+    whole: float
     sample: float
     both: float
 
     @classmethod
-    def measure(
-        cls, trial: Trial, duals: list[DualProblem], rows: Index, solve: Solve, decide: Decide
-    ) -> "_Losses":
-        solutions = solve(duals, rows)
-        values = decide(duals, solutions, trial.tested)
-        changed = _change_tried(trial, duals, solutions, decide)
-        both = values + _decide_clusters(trial, changed, solve, decide)
-        return cls(solutions, trial.measure(duals, values), trial.measure(duals, both))
+    def estimate(
+        cls, duals: list[DualProblem], small: list[Solution], rows: tuple[int, int, int], plan: Plan
+    ) -> "_Costs":
+        """Estimate costs from the solution of a small sample of some of the problems.
+
+        ``rows`` are the numbers of rows of the small sample, of the sample, and of the whole problem.
+        """
+        n_small, n_sample, n_points = rows
+        sizes = np.array([len(dual) for dual in duals], np.float64)
+        shares = [np.count_nonzero(found.coef) / len(found.coef) for found in small]
+        n_support = float(np.mean(shares)) * sizes
+        n_whole, n_sampled = (grow_support(n_support, n / n_small) for n in (n_points, n_sample))
+        whole, of_sample = estimate_whole(n_whole, sizes), sizes * n_sample / n_points
+        exact = estimate_exact(n_whole, sizes)
+        clusters = estimate_level(exact, len(duals), n_points, plan, plan.stop_level)
+        both = estimate_sample(n_sampled, of_sample, n_sample, n_points) + clusters
+        return cls(whole, estimate_whole(n_sampled, of_sample), both)
+
+
+class _Losses(NamedTuple):
+    """The loss of a sample, and that of the clusters on top of it."""
+
+    sample: float
+    both: float
+
+
+def _measure_sample(
+    trial: Trial, tried: list[DualProblem], found: list[Solution], solve: Solve, decide: Decide
+) -> _Losses:
+    """Measure the solution of a sample, alone and below the tried clusters."""
+    values = decide(tried, found, trial.tested)
+    changed = _change_tried(trial, tried, found, decide)
+    both = values + _decide_clusters(trial, changed, solve, decide)
+    return _Losses(trial.measure(tried, values), trial.measure(tried, both))
 
 
 def _decide_clusters(

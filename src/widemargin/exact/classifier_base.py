@@ -376,13 +376,19 @@ def collect_support(
     problem: Problem, kernel: Kernel, subproblems: list[Subproblem], results: list[Solution]
 ) -> SupportSet:
     """Collect the support vectors of all binary problems."""
-    coef = np.zeros((len(results), len(problem.labels)))
-    for p, (sub, result) in enumerate(zip(subproblems, results, strict=True)):
-        coef[p, sub.index] = result.coef
+    used = [np.flatnonzero(result.coef) for result in results]
+    is_support = np.zeros(len(problem.labels), bool)
+    for sub, at in zip(subproblems, used, strict=True):
+        is_support[sub.index[at]] = True
     by_class = np.argsort(problem.labels, kind="stable")
-    rows = by_class[coef[:, by_class].any(axis=0)]
+    rows = by_class[is_support[by_class]]
+    column = np.empty(len(is_support), np.intp)
+    column[rows] = np.arange(len(rows))
+    coef = np.zeros((len(results), len(rows)))
+    for p, (sub, at, result) in enumerate(zip(subproblems, used, results, strict=True)):
+        coef[p, column[sub.index[at]]] = result.coef[at]
     vectors = None if isinstance(kernel, Precomputed) else problem.X[rows]
-    return SupportSet(rows, vectors, np.ascontiguousarray(coef[:, rows]))
+    return SupportSet(rows, vectors, coef)
 
 
 def one_or_all(values: list[Any]) -> Any:

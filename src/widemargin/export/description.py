@@ -409,8 +409,6 @@ def _describe_clusters(parts: ClusterParts, n_nearest: int) -> ClusterSum:
     if parts.background is not None:
         under = parts.background
         background = _describe_sum(under.kernel, under.vectors, under.coef, under.intercept)
-    # The last of the clusters that are compared has a weight of zero.
-    n_nearest = max(1, min(n_nearest, len(clusters) - 1))
     return ClusterSum(as_dense(parts.samples), forks, clusters, n_nearest, background)
 
 
