@@ -46,10 +46,13 @@ class Timing:
 def time_call(
     function: Callable[[], Any], repeats: int = 1, short_seconds: float = float("inf")
 ) -> Timing:
-    """Time a call; repeat it while it has taken less than ``short_seconds`` and repeats are left."""
+    """Time a call; repeat it while repeats are left and it has taken less than ``short_seconds``.
+
+    These are processor seconds, so that a call is as often repeated on a busy machine.
+    """
     walls: list[float] = []
     cpus: list[float] = []
-    while not walls or (len(walls) < repeats and min(walls) < short_seconds):
+    while not walls or (len(walls) < repeats and min(cpus) < short_seconds):
         gc.collect()
         cpu_began, began = time.process_time(), time.perf_counter()
         value = function()
