@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin.additive.quantiser import row_chunks
 from widemargin.arguments import check_columns, check_integer, check_number
-from widemargin.pipeline_curves import find_curves, has_curves
+from widemargin.pipeline_curves import find_categories, find_curves, has_curves
 
 __all__ = ["CurveBands", "curve_bands"]
 
@@ -31,7 +31,7 @@ class CurveBands:
     features : ndarray of int
         The features that have bands.
     values : list of ndarray of shape (n_points,)
-        Values of each of these features, as in `shape_functions`.
+        Values of each of these features, as in `shape_functions`; categories by their number.
     lower, upper : list of ndarray of shape (n_functions, n_points)
         Ends of the bands.
     centres : ndarray of shape (n_functions, n_features)
@@ -138,13 +138,14 @@ def curve_bands(
     curves = find_curves(model)
     names = getattr(curves, "feature_names_in_", None)
     chosen = check_columns("features", features, curves.n_features_in_, names)
-    grids = [values for values, _ in curves.shape_functions(features=chosen)]
+    grids = [_find_grid(curves, int(j)) for j in chosen]
     rng = check_random_state(random_state)
     # Samples of centred data need not be centred: they take the origin of the model.
     origin = getattr(model, "origin_", np.zeros(curves.n_features_in_))
     rows = np.maximum(X - origin, 0.0) if origin.any() else X
     moved = [values - origin[j] for j, values in zip(chosen, grids, strict=True)]
-    drawn = [_draw_curves(model, rows, y, rng, chosen, moved) for _ in range(n_boot)]
+    categories = [find_categories(curves, int(j)) for j in chosen]
+    drawn = [_draw_curves(model, rows, y, rng, chosen, moved, categories) for _ in range(n_boot)]
     tail = 0.5 * (1.0 - level)
     ends = [
         np.quantile([sample[k] for sample in drawn], [tail, 1.0 - tail], axis=0)
@@ -155,8 +156,9 @@ def curve_bands(
 
 
 def _draw_curves(
-    model: Any, X: Any, y: Any, rng: Any, chosen: NDArray[np.intp], grids: list[FloatArray]
-) -> list[FloatArray]:
+    model: Any, X: Any, y: Any, rng: Any, chosen: NDArray[np.intp], grids: list[FloatArray],
+    categories: list[Any],
+) -> list[FloatArray]:  # fmt: skip
     """Fit to one sample; returns the heights of some curves, less their means over all data."""
     classes = y if hasattr(model, "classes_") else None
     rows, labels = resample(X, y, stratify=classes, random_state=rng)
@@ -166,9 +168,27 @@ def _draw_curves(
         curves = find_curves(clone(model).fit(rows, labels))
     centres = _find_centres(curves, X)
     return [
-        curves._heights(int(j), values) - centres[:, [j]]
-        for j, values in zip(chosen, grids, strict=True)
+        curves._heights(int(j), _translate(curves, int(j), values, names)) - centres[:, [j]]
+        for j, values, names in zip(chosen, grids, categories, strict=True)
     ]
+
+
+def _find_grid(curves: Any, feature: int) -> FloatArray:
+    """Return the values at which a band is computed: numbers of categories for those."""
+    categories = find_categories(curves, feature)
+    if categories is not None:
+        return np.arange(len(categories), dtype=np.float64)
+    values: FloatArray = curves.shape_functions(features=[feature])[0][0]
+    return values
+
+
+def _translate(curves: Any, feature: int, values: FloatArray, names: Any) -> FloatArray:
+    """Return the numbers that categories have in a sample, which may lack some of them."""
+    if names is None:
+        return values
+    known = find_categories(curves, feature)
+    numbers = {name: code for code, name in enumerate(known.tolist())}
+    return np.array([numbers.get(name, len(known)) for name in names.tolist()], np.float64)
 
 
 def _find_centres(curves: Any, X: Any) -> FloatArray:

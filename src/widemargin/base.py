@@ -70,6 +70,10 @@ class FunctionsMixin(CallbackSupportMixin, DocLinkMixin):
     def _check_features(self, X: Any) -> None:
         """Accept all features; classes whose kernel is not defined for all override this."""
 
+    def _take_given(self, X: Any, *, is_first: bool) -> Any:
+        """Return data as validation takes them, for classes that take more than numbers."""
+        return X
+
     def _take_features(self, X: Any, weights: NDArray[np.float64] | None = None) -> Any:
         """Return features as the model needs them; ``weights`` are given at the start of a fit."""
         self._check_features(X)
@@ -77,6 +81,7 @@ class FunctionsMixin(CallbackSupportMixin, DocLinkMixin):
 
     def _check_queries(self, X: Any) -> Any:
         check_is_fitted(self)
+        X = self._take_given(X, is_first=False)
         return self._take_features(validate_queries(self, X, self._layout))
 
 
@@ -140,6 +145,7 @@ class OneVsRest(FunctionsMixin, ClassifierMixin, BaseEstimator, ABC):
     def _fit_rows(self, X: Any, y: Any, sample_weight: Any = None) -> None:
         """Validate the input and fit; `fit` adds the convergence warning."""
         self._check_params()
+        X = self._take_given(X, is_first=True)
         problem = validate_problem(
             self, X, y, sample_weight, self.class_weight, precomputed=False, layout=self._layout
         )

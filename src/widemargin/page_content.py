@@ -10,9 +10,12 @@ from widemargin.additive.pair_model import PairModel
 from widemargin.bands import CurveBands
 from widemargin.curve_svg import TIMES, Panel, Surface
 from widemargin.model_page import Example, Share
+from widemargin.pipeline_curves import find_categories
 
 #: A feature with so many values or fewer is drawn as points.
 FEW_VALUES = 10
+#: Categories that are drawn, the most frequent ones.
+MAX_SHOWN = 8
 #: Bars of the data under a curve.
 N_BARS = 40
 #: Features that an explained row names.
@@ -50,6 +53,11 @@ def make_panel(
     bands : CurveBands or None
         Bands of the curves.
     """
+    categories = find_categories(curves, feature)
+    if categories is not None:
+        return _make_category_panel(
+            curves, feature, name, importance, column, shown, centres, bands, categories
+        )
     present = None if column is None else column[~np.isnan(column)]
     distinct = None if present is None else np.unique(present)
     is_line = distinct is None or len(distinct) > FEW_VALUES
@@ -57,14 +65,45 @@ def make_panel(
     if distinct is not None and not is_line:
         values = distinct
     heights = curves._heights(feature, values)[shown] - centres[:, None]
-    missing = None
-    if column is not None and present is not None and len(present) < len(column):
-        missing = curves._heights(feature, np.array([np.nan]))[shown, 0] - centres
     bars, width = _count_values(present, distinct)
     return Panel(
-        name, importance, values, heights, is_line=is_line, missing=missing, bars=bars,
-        bar_width=width, band=move_band(bands, feature, values, shown, centres),
+        name, importance, values, heights, is_line=is_line,
+        missing=_find_missing(curves, feature, column, shown, centres), bars=bars, bar_width=width,
+        band=move_band(bands, feature, values, shown, centres),
     )  # fmt: skip
+
+
+def _make_category_panel(
+    curves: Any, feature: int, name: str, importance: float, column: FloatArray | None,
+    shown: list[int], centres: FloatArray, bands: CurveBands | None, categories: NDArray[Any],
+) -> Panel:  # fmt: skip
+    """Return the panel of a feature with categories: the most frequent ones."""
+    n = len(categories)
+    counts: Any = np.zeros(n)
+    if column is not None:
+        # Unknown categories have the number behind the last.
+        counts = np.bincount(column[~np.isnan(column)].astype(np.intp), minlength=n + 1)[:n]
+    kept = np.sort(np.argsort(-counts, kind="stable")[:MAX_SHOWN])
+    codes = kept.astype(np.float64)
+    places = np.arange(len(kept), dtype=np.float64)
+    return Panel(
+        name if len(kept) == n else f"{name} ({len(kept)} of {n} categories)", importance, places,
+        curves._heights(feature, codes)[shown] - centres[:, None], is_line=False,
+        labels=[str(categories[k]) for k in kept],
+        missing=_find_missing(curves, feature, column, shown, centres),
+        bars=None if column is None else (places, counts[kept].astype(np.float64)), bar_width=0.6,
+        band=move_band(bands, feature, codes, shown, centres),
+    )  # fmt: skip
+
+
+def _find_missing(
+    curves: Any, feature: int, column: FloatArray | None, shown: list[int], centres: FloatArray
+) -> FloatArray | None:
+    """Return what a missing value of a feature adds, if the data have any."""
+    if column is None or not np.isnan(column).any():
+        return None
+    found: FloatArray = curves._heights(feature, np.array([np.nan]))[shown, 0] - centres
+    return found
 
 
 def move_band(

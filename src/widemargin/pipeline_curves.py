@@ -121,6 +121,17 @@ def has_curves(model: Any) -> bool:
     return isinstance(model, CurvesMixin)
 
 
+def find_categories(curves: Any, feature: int) -> Any:
+    """Return the categories of a feature, or None if it has numbers."""
+    known = getattr(curves, "categories_", None)
+    return None if known is None else known[feature]
+
+
+def take_numbers(curves: Any, X: Any) -> Any:
+    """Return data with the numbers of categories in place of their names."""
+    return curves._take_given(X, is_first=False) if hasattr(curves, "_take_given") else X
+
+
 def find_curves(model: Any) -> Any:
     """Return what has the curves of a fitted model, in the units of its input."""
     if not isinstance(model, Pipeline):

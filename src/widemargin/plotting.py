@@ -28,7 +28,7 @@ from widemargin.page_content import (
     make_surfaces,
     move_band,
 )
-from widemargin.pipeline_curves import find_curves, has_curves
+from widemargin.pipeline_curves import find_categories, find_curves, has_curves, take_numbers
 from widemargin.projected.projected_svc import ProjectedSVC
 from widemargin.search_picture import draw_search
 
@@ -160,7 +160,7 @@ def plot_shapes(
     if features is not None:
         known = getattr(model, "feature_names_in_", None)
         top = check_columns("features", features, model.n_features_in_, known)
-    columns = [None] * len(top) if X is None else _take_columns(X, top)
+    columns = [None] * len(top) if X is None else _take_columns(take_numbers(model, X), top)
     n_columns = min(3, len(top))
     n_rows = -(-len(top) // n_columns)
     figure, axes = plt.subplots(
@@ -185,6 +185,8 @@ def plot_shapes(
             if len(shown) > 1:
                 axis.lines[-1].set_label(str(model.classes_[function]))
         _finish_panel(axis, str(names[j]), present)
+        if (categories := find_categories(model, int(j))) is not None:
+            axis.set_xticks(range(len(categories)), map(str, categories), rotation=30, ha="right")
     for axis in axes.ravel()[len(top) :]:
         axis.set_visible(False)
     about = "the average" if X is not None else "zero"
@@ -271,7 +273,7 @@ def show_model(
         str(n) for n in getattr(curves, "feature_names_in_", [f"feature {j}" for j in range(d)])
     ]
     top = np.argsort(-importance, kind="stable")[:n_features]
-    columns = [None] * len(top) if X is None else _take_columns(X, top)
+    columns = [None] * len(top) if X is None else _take_columns(take_numbers(curves, X), top)
     classes = [str(label) for label in curves.classes_]
     page = Page(
         title=f"{type(model[-1] if isinstance(model, Pipeline) else model).__name__}: "
@@ -514,6 +516,10 @@ def _take_columns(X: Any, chosen: Any) -> Any:
 
 def _make_pieces(model: CurvesMixin, feature: int, column: Any) -> list[tuple[Any, Any, Any]]:
     """What to draw of one feature: values, heights of all functions, and style; the main one last."""
+    categories = find_categories(model, feature)
+    if categories is not None:
+        codes = np.arange(len(categories), dtype=np.float64)
+        return [(codes, model._heights(feature, codes), {"ls": "", "marker": "o", "ms": 6})]
     if column is not None and len(distinct := _find_distinct(column)) <= FEW_VALUES:
         # A line would pass through values that do not exist.
         return [(distinct, model._heights(feature, distinct), {"ls": "", "marker": "o", "ms": 6})]

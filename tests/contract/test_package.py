@@ -35,7 +35,7 @@ LAYERS = [
     ["files.container", "files.libsvm_header", "files.libsvm_text", "progress"],
     ["kernels"],
     ["problem"],
-    ["kernel_arguments", "validation", "parameters", "datasets", "majority"],
+    ["kernel_arguments", "category_codes", "validation", "parameters", "datasets", "majority"],
     ["base", "files.libsvm_models"],
     ["exact"],
     ["divide", "additive", "projected"],

@@ -48,6 +48,10 @@ def _fits_in_pieces(estimator: Any) -> bool:
         raise AttributeError(
             'missing: partial_fit cannot know which columns have missing values; use fit, or "error"'
         )
+    if estimator.categorical_features is not None:
+        raise AttributeError(
+            "categorical_features: partial_fit cannot know all categories; use fit, or set it to None"
+        )
     if estimator.monotonic_cst is not None:
         raise AttributeError(
             "monotonic_cst: partial_fit makes curves without constraints; use fit, or set it to None"
@@ -94,6 +98,12 @@ class AdditiveSVC(MonotoneMixin, IndicatorsMixin, SpectralMixin, TablesMixin):
         counts as the median of its feature, and has a coefficient of its own beside the curve if
         values of the feature were missing in training; see `missing_heights_`.
         Not for callable kernels, ``interactions``, `partial_fit` and `fit_chunks`.
+    categorical_features : array-like of bool, int or str, "from_dtype" or None, default=None
+        Columns of categories, as in scikit-learn's `HistGradientBoostingClassifier`: a mask, numbers
+        or names, or ``"from_dtype"`` for the columns of a DataFrame whose type is ``"category"``.
+        Values may be texts or numbers, at most 256 in a column. Each has a height of its own; see
+        `categories_`. A category that was not seen in training adds nothing. Not for sparse data,
+        callable kernels, ``interactions``, `partial_fit` and `fit_chunks`.
     monotonic_cst : array-like of int of shape (n_features), dict of str or None, default=None
         Constraints on curves, as in scikit-learn's `HistGradientBoostingClassifier`: 1 if the curve
         of a feature must not fall towards ``classes_[1]``, -1 if it must not rise, and 0 for no
@@ -157,6 +167,8 @@ class AdditiveSVC(MonotoneMixin, IndicatorsMixin, SpectralMixin, TablesMixin):
     interactions_ : ndarray of shape (n_pairs, 2)
         Features of the pairs that have a surface, if ``interactions`` is not zero, the most important
         first. `explain` has a column for each of them after those of the features.
+    categories_ : list of ndarray or None
+        The categories of every feature in training, sorted; None for features of numbers.
     missing_heights_ : ndarray of shape (n_features,) or (n_classes, n_features)
         What a missing value of each feature adds to the decision, if ``missing="code"``.
     scaling_ : str or None
@@ -213,6 +225,7 @@ class AdditiveSVC(MonotoneMixin, IndicatorsMixin, SpectralMixin, TablesMixin):
         binning: str = "auto",
         scaling: str | None = "auto",
         missing: str = "error",
+        categorical_features: Any = None,
         monotonic_cst: Any = None,
         interactions: int = 0,
         loss: str = "squared_hinge",
@@ -238,6 +251,7 @@ class AdditiveSVC(MonotoneMixin, IndicatorsMixin, SpectralMixin, TablesMixin):
         self.binning = binning
         self.scaling = scaling
         self.missing = missing
+        self.categorical_features = categorical_features
         self.monotonic_cst = monotonic_cst
         self.interactions = interactions
         self.loss = loss
@@ -260,6 +274,10 @@ class AdditiveSVC(MonotoneMixin, IndicatorsMixin, SpectralMixin, TablesMixin):
         check_integer("interactions", self.interactions, low=0)
         if self.interactions and not self._is_homogeneous:
             raise ValueError("interactions: not available with a callable kernel; use a named one")
+        if self.interactions and self.categorical_features is not None:
+            raise ValueError(
+                "interactions: not available with categorical_features; set one of them aside"
+            )
         if self.interactions and self.missing != "error":
             raise ValueError(
                 'interactions: not available with missing values; fill them, use missing="error", or '
@@ -318,6 +336,11 @@ class AdditiveSVC(MonotoneMixin, IndicatorsMixin, SpectralMixin, TablesMixin):
             )
         if self.missing != "error":
             raise ValueError('missing: fit_chunks takes no missing values; use fit, or "error"')
+        if self.categorical_features is not None:
+            raise ValueError(
+                "categorical_features: fit_chunks cannot know all categories; use fit, or set it to "
+                "None"
+            )
 
     def _choose_cells(self, problem: Problem, deadline: float | None) -> PairCells:
         scales, quantiser = self._scales(), self.quantiser_

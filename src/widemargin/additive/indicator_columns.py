@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from widemargin.additive.coded_rows import FloatArray
 from widemargin.additive.curves import BinModel, TableModel
@@ -59,19 +60,25 @@ class IndicatorColumns:
         weights[len(self.sizes) :][: len(self.missing)] = MISSING_WEIGHT
         return weights
 
-    def expand(self, X: NDArray[Any]) -> NDArray[Any]:
-        """Return the data with the indicator columns behind the features."""
-        n, d = X.shape
+    def expand(self, X: NDArray[Any]) -> Any:
+        """Return the data with the indicator columns behind the features.
+
+        With categories the data become sparse: of the indicators of a feature one is not zero.
+        """
         is_missing = find_missing(X)
-        wide = np.zeros((n, d + self.n_indicators), np.result_type(X.dtype, np.float32))
-        wide[:, :d] = self._fill(X, is_missing)
-        at = d + len(self.missing)
-        wide[:, d:at] = is_missing[:, self.missing] * self.units[self.missing]
+        gaps = is_missing[:, self.missing] * self.units[self.missing]
+        parts = [self._fill(X, is_missing), gaps]
+        if not self.sizes.any():
+            return np.hstack(parts).astype(np.result_type(X.dtype, np.float32))
         for j in np.flatnonzero(self.sizes):
-            rows = np.flatnonzero(X[:, j] < self.sizes[j])
-            wide[rows, at + X[rows, j].astype(np.intp)] = 1.0
-            at += self.sizes[j]
-        return wide
+            # Only missing values are none of the categories of training.
+            has_one = ~is_missing[:, j]
+            start = np.concatenate([[0], np.cumsum(has_one)])
+            codes = X[has_one, j].astype(np.int32)
+            parts.append(
+                sparse.csr_matrix((np.ones(len(codes)), codes, start), (len(X), int(self.sizes[j])))
+            )
+        return sparse.hstack([sparse.csr_matrix(part) for part in parts], format="csr")
 
     def _fill(self, X: NDArray[Any], is_missing: NDArray[np.bool_]) -> NDArray[Any]:
         filled = np.where(is_missing, self.fills, X)

@@ -1,4 +1,4 @@
-"""Mixin of `AdditiveSVC`: missing values as codes of their own."""
+"""Mixin of `AdditiveSVC`: missing values and categories as codes of their own."""
 
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -9,8 +9,9 @@ from scipy import sparse
 
 from widemargin.additive.indicator_columns import IndicatorColumns
 from widemargin.additive.indicator_model import IndicatorModel
-from widemargin.additive.quantiser import row_chunks, weighted_quantiles
+from widemargin.additive.quantiser import Ranges, row_chunks, weighted_quantiles
 from widemargin.additive.tables_mixin import TablesMixin
+from widemargin.category_codes import CategoryCoder, learn_categories
 from widemargin.kernel_arguments import name_columns
 from widemargin.parameters import Choices
 from widemargin.problem import Problem
@@ -18,9 +19,13 @@ from widemargin.validation import ANY_BLOCKS, Layout
 
 
 class IndicatorsMixin(TablesMixin):
-    """Features with missing values (``missing="code"``), each with a height beside its curve."""
+    """Features with missing values, or with categories, each of which has a height of its own."""
 
     missing: str
+    categorical_features: Any
+
+    #: The columns of categories, None if there are none.
+    _coder: CategoryCoder | None = None
     #: What the columns of the training data are, during a fit.
     _columns: IndicatorColumns
 
@@ -42,33 +47,56 @@ class IndicatorsMixin(TablesMixin):
         The shape is (n_features,) for two classes and (n_classes, n_features) for more. It is what the
         median of the feature adds if the feature had no missing value in training.
         """
-        if not isinstance(self._model, IndicatorModel):
+        if self.missing != "code" or not isinstance(self._model, IndicatorModel):
             raise AttributeError('missing_heights_: fit with missing="code" to have it')
         return self._model.missing[0] if len(self.classes_) == 2 else self._model.missing
 
+    @property
+    def categories_(self) -> list[NDArray[Any] | None]:
+        """The categories of every feature in training, sorted; None for features of numbers."""
+        found: list[NDArray[Any] | None] = [None] * self.n_features_in_
+        if self._coder is not None:
+            for j, categories in zip(self._coder.columns, self._coder.categories, strict=True):
+                found[j] = categories
+        return found
+
     def _check_params(self) -> None:
         super()._check_params()
-        if self.missing == "code" and not self._is_homogeneous:
-            raise ValueError(
-                "missing: codes of missing values are not available with a callable kernel; use a "
-                "named one"
-            )
+        for name, plain in (("missing", "error"), ("categorical_features", None)):
+            given = getattr(self, name)
+            if not self._is_homogeneous and not (isinstance(given, str | None) and given == plain):
+                raise ValueError(f"{name}: not available with a callable kernel; use a named one")
+
+    def _take_given(self, X: Any, *, is_first: bool) -> Any:
+        if is_first:
+            self._coder = learn_categories(X, self.categorical_features)
+        return X if self._coder is None else self._coder.encode(X)
+
+    def _draw_curve(self, feature: int, n_points: int) -> tuple[Any, NDArray[np.float64]]:
+        categories = self.categories_[feature]
+        if categories is None:
+            return super()._draw_curve(feature, n_points)
+        return categories, self._heights(feature, np.arange(len(categories), dtype=np.float64))
 
     def _fit_features(self, problem: Problem, deadline: float | None) -> Any:
-        if self.missing == "error":
+        if self.missing == "error" and self._coder is None:
             return super()._fit_features(problem, deadline)
         columns, ranges = self._find_columns(problem.X, problem.sample_weights)
         origin, d = self.origin_, self.n_features_in_
-        wide = problem
+        self._columns, wide = columns, problem
         if columns.n_indicators:
             wide = replace(problem, X=columns.expand(problem.X))
             self.origin_ = np.concatenate([origin, np.zeros(columns.n_indicators)])
-        self._columns = columns
         fitted = super()._fit_features(wide, deadline)
         del self._columns
         self.origin_, self.feature_ranges_ = origin, ranges + origin
         self.quantiser_ = self.quantiser_.narrow(d)
         return columns.make_model(fitted)
+
+    def _measure(self, problem: Problem) -> Ranges:
+        ranges = super()._measure(problem)
+        # Indicators of categories are stored in CSR format, but the features are those of a table.
+        return ranges if not hasattr(self, "_columns") else replace(ranges, is_sparse=False)
 
     def _scales(self) -> NDArray[np.float64]:
         scales = super()._scales()
@@ -90,9 +118,11 @@ class IndicatorsMixin(TablesMixin):
             ranges = np.array([np.fmin(ranges[0], low), np.fmax(ranges[1], high)])
         self._refuse_empty(np.flatnonzero(ranges[0] > ranges[1]))
         units = np.where(ranges[1] > 0, ranges[1], 1.0)
-        sizes = np.zeros(d, np.int64)
-        missing = np.flatnonzero(has_missing)
-        return IndicatorColumns(missing, _find_medians(X, weights), units, sizes), ranges
+        sizes, fills = np.zeros(d, np.int64), _find_medians(X, weights)
+        if self._coder is not None:
+            sizes[self._coder.columns] = [len(known) for known in self._coder.categories]
+            units[sizes > 0], fills[sizes > 0] = 1.0, 0.0
+        return IndicatorColumns(np.flatnonzero(has_missing), fills, units, sizes), ranges
 
     def _refuse_empty(self, columns: NDArray[np.intp]) -> None:
         if len(columns):

@@ -102,11 +102,15 @@ class CurvesMixin(FunctionsMixin):
         names = getattr(self, "feature_names_in_", None)
         curves = []
         for j in check_columns("features", features, self.n_features_in_, names):
-            low, high = self.feature_ranges_[:, j]
-            values = np.linspace(low, high, n_points)
-            heights = self._heights(j, values)
+            values, heights = self._draw_curve(int(j), n_points)
             curves.append((values, heights[0] if len(heights) == 1 else heights))
         return curves
+
+    def _draw_curve(self, feature: int, n_points: int) -> tuple[Any, NDArray[np.float64]]:
+        """Return values over the range of a feature, and what they add to all functions."""
+        low, high = self.feature_ranges_[:, feature]
+        values = np.linspace(low, high, n_points)
+        return values, self._heights(feature, values)
 
     def _heights(self, feature: int, values: NDArray[Any]) -> NDArray[np.float64]:
         """Compute the contribution of a feature at some values, shape (n_functions, n_values)."""

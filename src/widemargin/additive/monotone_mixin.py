@@ -11,7 +11,7 @@ from widemargin.additive.curves import BinModel, TableModel, bin_offsets
 from widemargin.additive.monotone import CurveBasis, MonotoneProblem, solve_monotone
 from widemargin.additive.tables_mixin import TablesMixin
 from widemargin.callback_support import report_rounds
-from widemargin.kernel_arguments import check_norms
+from widemargin.kernel_arguments import check_norms, name_columns
 from widemargin.problem import Problem
 from widemargin.progress import show_passes
 from widemargin.validation import validate_monotonic_cst
@@ -22,6 +22,7 @@ class MonotoneMixin(TablesMixin):
 
     monotonic_cst: Any
     interactions: int
+    categories_: Any
 
     def _check_params(self) -> None:
         super()._check_params()
@@ -49,6 +50,7 @@ class MonotoneMixin(TablesMixin):
         signs = validate_monotonic_cst(self)
         if not signs.any():
             return super()._fit_codes(problem, codes, deadline)
+        self._refuse_categories(signs)
         if len(problem.classes) > 2:
             raise ValueError(
                 f"monotonic_cst: constraints are for two classes, and y has {len(problem.classes)}; "
@@ -56,6 +58,14 @@ class MonotoneMixin(TablesMixin):
             )
         self._keep_table(problem, codes)
         return self._fit_monotone(problem, thin_codes(codes), signs, deadline)
+
+    def _refuse_categories(self, signs: NDArray[np.int8]) -> None:
+        both = [j for j, known in enumerate(self.categories_) if known is not None and signs[j]]
+        if both:
+            names = name_columns(np.array(both), getattr(self, "feature_names_in_", None))
+            raise ValueError(
+                f"monotonic_cst: categories have no order, but {names} has a constraint; set it to 0"
+            )
 
     def _fit_monotone(
         self, problem: Problem, codes: Codes, signs: NDArray[np.int8], deadline: float | None

@@ -162,7 +162,8 @@ def make_pair_model(fitted: TableModel, quantiser: Quantiser, cells: PairCells) 
     """Turn coefficients of the joint table into curves and surfaces, each surface with means of zero.
 
     What a surface has in common with a curve of one of its features is moved to the curve, and the
-    mean of the surface to the intercept: the decisions stay the same. Curves are zero at zero.
+    mean of the surface to the intercept: the decisions at the positions of the levels stay the same.
+    Between them the curve is a straight line and has no steps. Curves are zero at zero.
     """
     n_bins, d = quantiser.n_bins, len(quantiser.low)
     table = fitted.encoder.table  # type: ignore[union-attr]
@@ -178,8 +179,8 @@ def make_pair_model(fitted: TableModel, quantiser: Quantiser, cells: PairCells) 
         over_second, over_first = surface @ second.shares, first.shares @ surface
         mean = over_second @ first.shares
         surface += mean[:, None, None] - over_second[:, :, None] - over_first[:, None, :]
-        curves[:, i] += (over_second - mean[:, None])[:, first.of_code]
-        curves[:, j] += (over_first - mean[:, None])[:, second.of_code]
+        curves[:, i] += _join_levels(over_second - mean[:, None], first, quantiser)
+        curves[:, j] += _join_levels(over_first - mean[:, None], second, quantiser)
         intercept += mean
         heights[:, k] = np.pad(
             surface, [(0, 0), *((0, N_LEVELS - n) for n in surface.shape[1:])], mode="edge"
@@ -195,6 +196,11 @@ def make_pair_model(fitted: TableModel, quantiser: Quantiser, cells: PairCells) 
     base = BinModel(quantiser, offsets, curves.reshape(len(curves), -1), intercept)
     of_code = np.array([[level.of_code for level in sides] for sides in cells.levels])
     return PairModel(base, cells.pairs, of_code.reshape(-1, 2, n_bins), values, heights)
+
+
+def _join_levels(heights: FloatArray, level: FeatureLevels, quantiser: Quantiser) -> FloatArray:
+    """Return heights of levels (n_functions, n_levels) at all bins, on lines between the levels."""
+    return np.array([np.interp(quantiser.grid, level.positions, row) for row in heights])
 
 
 class PairRepresentation:

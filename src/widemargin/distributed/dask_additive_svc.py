@@ -39,9 +39,9 @@ max_iter, max_time, random_state, verbose
         As in `AdditiveSVC`, without quantiles, for which all values would have to be in one place.
     solver : {"dual"}, default="dual"
         Dual coordinate descent for the hinge loss. The squared hinge loss is minimised by L-BFGS.
-    alpha, eta0, missing, monotonic_cst, warm_start, interactions, n_jobs
-        Without effect on a cluster, where ``warm_start=True``, ``missing="code"``, constraints and
-        interactions are refused.
+    alpha, eta0, missing, categorical_features, monotonic_cst, warm_start, interactions, n_jobs
+        Without effect on a cluster, where other values than the default are refused for all but
+        ``alpha``, ``eta0`` and ``n_jobs``.
 
     Attributes
     ----------
@@ -80,8 +80,9 @@ origin_, n_iter_, stop_reason_, violation_
             raise ValueError(
                 'missing: not available on a cluster; fill the values, and use "error"'
             )
-        if self.monotonic_cst is not None:
-            raise ValueError("monotonic_cst: not available on a cluster; set it to None")
+        for name in ("categorical_features", "monotonic_cst"):
+            if getattr(self, name) is not None:
+                raise ValueError(f"{name}: not available on a cluster; set it to None")
         if self.binning == "quantile":
             raise ValueError(
                 "binning: 'quantile' is not available on a cluster; use 'auto' or another"

@@ -20,6 +20,7 @@ from widemargin.additive.pair_model import PairModel
 from widemargin.additive.power_mean_svc import OLD_DUAL, PowerMeanSVC
 from widemargin.additive.quantiser import SPACINGS, Quantiser
 from widemargin.arguments import is_finite_number
+from widemargin.category_codes import CategoryCoder
 from widemargin.files.container import ModelFileError, require
 from widemargin.files.estimator_schema import (
     State,
@@ -47,6 +48,7 @@ from widemargin.files.fields import (
     set_attributes,
     write_fields,
 )
+from widemargin.files.header_values import write_labels
 
 #: Models of additive estimators.
 AnyModel = TableModel | BinModel | KnotModel | PairModel | IndicatorModel
@@ -145,6 +147,8 @@ def write_additive(model: AdditiveSVC | AdditiveSVR | IntersectionSVC | PowerMea
     """Return the header values and arrays of an additive estimator."""
     meta, arrays = _write_linear(model)
     meta["model"], curves = _write_model(model._model)
+    if isinstance(model, AdditiveSVC) and model._coder is not None:
+        arrays |= _write_categories(model._coder)
     if hasattr(model, "scaling_"):
         meta["scaling"] = model.scaling_
     if isinstance(model, IntersectionSVC):
@@ -276,14 +280,14 @@ def _read_model(meta: Any, arrays: Mapping[str, Any], context: Context) -> AnyMo
 
 def _read_indicators(model: Any, arrays: Mapping[str, Any], context: Context) -> IndicatorModel:
     base = model._model
-    is_additive = isinstance(model, AdditiveSVC) and model.missing == "code"
-    good = is_additive and isinstance(base, TableModel | BinModel)
+    good = isinstance(model, AdditiveSVC) and isinstance(base, TableModel | BinModel)
     require(good, "its model is of another classifier")
     found = read_fields(_INDICATORS, arrays, context)
     offsets = found["category_offsets"]
     good = offsets[0] == 0 and (np.diff(offsets) >= 0).all()
     good = good and offsets[-1] == context.sizes["n_categories"]
     require(good, "array 'category_offsets' is wrong")
+    model._coder = _read_categories(np.diff(offsets), arrays)
     return IndicatorModel(base, found["missing"], offsets, found["category_heights"])
 
 
@@ -299,6 +303,25 @@ def _read_knots(quantiser: Quantiser, arrays: Mapping[str, Any], context: Contex
     rises[firsts] = knots[firsts]
     require(bool((rises > 0).all()), "array 'knots' does not rise within a feature")
     return KnotModel(quantiser, **found)
+
+
+def _write_categories(coder: CategoryCoder) -> dict[str, Any]:
+    return {
+        f"categories_{j}": write_labels(categories)
+        for j, categories in zip(coder.columns, coder.categories, strict=True)
+    }
+
+
+def _read_categories(sizes: Any, arrays: Mapping[str, Any]) -> CategoryCoder | None:
+    """Return the categories of every column that has some."""
+    columns, categories = np.flatnonzero(sizes), []
+    for j in columns:
+        known: Any = arrays.get(f"categories_{j}")
+        good = known is not None and known.shape == (sizes[j],) and known.dtype.kind in "biufU"
+        good = good and len(np.unique(known)) == len(known)
+        require(good, f"array 'categories_{j}' is missing or wrong")
+        categories.append(known)
+    return CategoryCoder(columns, categories) if len(columns) else None
 
 
 def _read_pairs(base: BinModel, arrays: Mapping[str, Any], context: Context) -> PairModel:

@@ -14,6 +14,8 @@ from widemargin.kernels import KERNELS, CallableKernel, Kernel
 
 #: Largest degree of a kernel in a file: with a larger one a prediction could run for years.
 _MAX_DEGREE = 1000
+#: Lists of other items than numbers.
+_LISTS: dict[str, tuple[type, ...]] = {"texts": (str,), "flags": (bool, np.bool_)}
 #: Parameters that came after the first model files, which lack them; their defaults hold there.
 _LATER_PARAMS = frozenset(
     {
@@ -25,6 +27,7 @@ _LATER_PARAMS = frozenset(
         "interactions",
         "missing",
         "monotonic_cst",
+        "categorical_features",
     }
 )
 
@@ -43,6 +46,9 @@ def _plain_value(name: str, value: Any) -> Any:
     if isinstance(value, Mapping):
         return {"pairs": [[_plain_value(name, k), _plain_value(name, v)] for k, v in value.items()]}
     if isinstance(value, list | tuple | np.ndarray) and np.ndim(value) == 1:
+        for word, kind in _LISTS.items():
+            if len(value) and all(isinstance(item, kind) for item in value):
+                return {word: [_plain_value(name, item) for item in value]}
         return {"numbers": [_plain_value(name, number) for number in value]}
     if isinstance(value, np.generic):
         value = value.item()
@@ -85,6 +91,12 @@ def _read_value(value: Any) -> Any:
         fits = isinstance(numbers, list) and all(map(is_finite_number, numbers))
         require(fits, "a list of numbers is wrong")
         return numbers
+    for word, kind in _LISTS.items():
+        if isinstance(value, dict) and set(value) == {word}:
+            items = value[word]
+            fits = isinstance(items, list) and all(isinstance(item, kind) for item in items)
+            require(fits, f"a list of {word} is wrong")
+            return items
     if isinstance(value, dict) and set(value) == {"pairs"}:
         pairs = value["pairs"]
         fits = isinstance(pairs, list) and all(isinstance(p, list) and len(p) == 2 for p in pairs)
