@@ -43,7 +43,7 @@ def split_scores(search, n_folds):
 def assert_same_search(ours, theirs, n_folds, **tolerance):
     assert_allclose(ours.scores_, split_scores(theirs, n_folds), **tolerance)
     assert_allclose(split_scores(ours, n_folds), ours.scores_)
-    assert ours.C_ == theirs.best_params_["C"]
+    assert theirs.best_params_["C"] == ours.C_
     assert_allclose(ours.best_score_, theirs.best_score_, **tolerance)
     assert set(theirs.cv_results_) <= set(ours.cv_results_)
     assert [entry["C"] for entry in ours.cv_results_["params"]] == list(ours.Cs_)

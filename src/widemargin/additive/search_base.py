@@ -57,8 +57,14 @@ class AdditiveSearch(FoldSearch):
         return self._estimator(**shared | {"C": cost} | more)
 
     @abstractmethod
-    def _find_solver(self, model: Any, part: Problem, data: Any, fold: Fold) -> Any:
-        """Return the function that solves the problem of a fold until a deadline."""
+    def _solve_fold(
+        self, model: Any, part: Problem, fold: Fold, data: Any, deadline: float | None
+    ) -> Any:
+        """Solve the problem of the training rows of a fold, and return what predicts."""
+
+    @abstractmethod
+    def _settle_fold(self, model: Any, part: Problem, fold: Fold, fitted: Any) -> Any:
+        """Return what a fit that stopped early predicts with: what it has found, or a constant."""
 
     def _search(
         self, problem: Problem, folds: list[Fold], score: Score, target_scale: float,
@@ -116,8 +122,15 @@ class AdditiveSearch(FoldSearch):
         part = replace(take_rows(problem, own.index), weights=own.weights)
         part, codes = model._encode_training(part)
         data = model._represent_training(part, codes, deadline)
-        queries = model._take_features(problem.X[fold.test])
-        return CostPath(model, data, self._find_solver(model, part, data, fold), queries)
+        # The rows themselves are rarely needed again, and all folds together have many.
+        part = replace(part, X=codes)
+
+        def settle(fitted: Any) -> Any:
+            rows = model._take_features(problem.X[own.index])
+            return self._settle_fold(model, replace(part, X=rows), fold, fitted)
+
+        solve = partial(self._solve_fold, model, part, fold)
+        return CostPath(model, data, solve, settle, model._take_features(problem.X[fold.test]))
 
     def _find_costs(self, problem: Problem, target_scale: float) -> FloatArray:
         """The values of C: as given, or around the C of ``C="scale"``, pairs left out."""
@@ -147,15 +160,15 @@ class AdditiveSearch(FoldSearch):
         self._keep_cell(found)
         self.scores_ = found.surface.scores[0, 0]
 
-    def _warn(self, found: Found) -> None:
-        super()._warn(found)
+    def _warn_of_end(self, found: Found) -> None:
+        """Say that the best of the given values may not be the best of all."""
         costs = found.surface.grid.costs
         if not found.is_on_border and len(costs) > 1 and self.C_ in (costs.min(), costs.max()):
             warnings.warn(
                 f"{type(self).__name__}: the best C, {self.C_:g}, is at the end of Cs; give values "
                 "beyond it, or an integer",
                 UserWarning,
-                stacklevel=5,
+                stacklevel=4,
             )
 
 
