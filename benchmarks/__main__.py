@@ -8,6 +8,7 @@ from types import ModuleType
 
 from benchmarks import (
     additive,
+    additive_svr,
     divide,
     early,
     experiments,
@@ -29,6 +30,7 @@ FAMILIES = {
     "divide": divide,
     "early": early,
     "additive": additive,
+    "additive-svr": additive_svr,
     "projected": projected,
     "tune": tune,
     "pairs": pairs,

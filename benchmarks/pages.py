@@ -10,7 +10,17 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import additive, divide, early, experiments, map_table, pairs, projected, tune
+from benchmarks import (
+    additive,
+    additive_svr,
+    divide,
+    early,
+    experiments,
+    map_table,
+    pairs,
+    projected,
+    tune,
+)
 from benchmarks.machine import ROOT
 from benchmarks.papers.report import make_report, render_markdown, summarise_methods
 from benchmarks.render import render_page, replace_marked
@@ -33,6 +43,7 @@ FAMILY_PAGES = {
     "divide": (divide, "divide-measurements.md", "divide-and-conquer.md"),
     "early": (early, "early-measurements.md", "divide-and-conquer.md"),
     "additive": (additive, "additive-measurements.md", "additive.md"),
+    "additive-svr": (additive_svr, "additive-regression-measurements.md", "additive-regression.md"),
     "projected": (projected, "sparse-measurements.md", "sparse.md"),
     "tune": (tune, "tuning-measurements.md", "tuning.md"),
     "pairs": (pairs, "interactions-measurements.md", "interactions.md"),

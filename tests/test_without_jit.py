@@ -18,6 +18,7 @@ from widemargin import (
     DCSVC,
     LRSVC,
     AdditiveSVC,
+    AdditiveSVR,
     IntersectionSVC,
     KernelSVC,
     PowerMeanSVC,
@@ -94,6 +95,12 @@ LINEAR_MODELS = {
 }
 
 
+TARGET_MODELS = {
+    "curves": AdditiveSVR(n_jobs=1),
+    "curves of bins": AdditiveSVR(kernel="intersection", n_jobs=1, max_iter=20),
+    "curves without squares": AdditiveSVR(loss="epsilon_insensitive", n_jobs=1, max_iter=20),
+}
+
 #: Those that turn values into codes, whose gaps may be too large for one byte.
 CODED = (AdditiveSVC, IntersectionSVC, PowerMeanSVC, SIKMASVC)
 
@@ -144,6 +151,9 @@ def fit_models():
         if isinstance(model, CODED):
             X = spread(few)
             decisions[f"{name} wide"] = model.fit(X, y).decision_function(X)
+    for name, model in TARGET_MODELS.items():
+        for kind, X in (("dense", dense), ("sparse", sparse.csr_matrix(few))):
+            decisions[f"{name} {kind}"] = model.fit(X, y + dense[:, 1]).predict(X)
     return decisions
 
 

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.preprocessing import MinMaxScaler
 
-from widemargin import IntersectionSVC
+from widemargin import AdditiveSVC, IntersectionSVC
 from widemargin.additive import centring
 from widemargin.additive.centring import centre_rows
 from widemargin.additive.coded_rows import decide, plain_rows
@@ -54,3 +55,13 @@ def test_intercepts_have_the_least_loss_where_costs_differ_much(loss, n_classes)
 
         tried = np.linspace(-2.0, 2.0, 4001)
         assert primal(0.0) <= min(map(primal, tried)) * (1.0 + 1e-4) + 1e-12
+
+
+def test_an_intercept_that_still_moves_is_seen_by_shrunk_rows(cancer):
+    """With a small C all dual variables are at their bounds, and soon all rows are shrunk."""
+    X, y = cancer
+    rows = MinMaxScaler().fit_transform(X)
+    cost = 0.01 * AdditiveSVC().fit(rows, y).C_
+    model = AdditiveSVC(C=cost, loss="hinge", tol=1e-3).fit(rows, y)
+    assert model.stop_reason_ == "converged"
+    assert model.n_iter_ < 500

@@ -72,13 +72,15 @@ MODELS = {
 ESTIMATORS = {
     "exact": [
         "classifier_base", "kernel_machine", "kernel_one_class", "kernel_svc",
-        "kernel_svr", "kernel_svr_cv", "regressor_base", "search_base", "search_scoring",
-        "svc_compatibility",
+        "kernel_svr", "kernel_svr_cv", "fold_search", "regressor_base", "search_base",
+        "search_scoring", "svc_compatibility",
     ],
     "divide": ["clusterer", "dc_svc", "dc_svr", "kernel_svc_cv", "level_parts", "levels_mixin"],
     "additive": [
-        "additive_svc", "classifier_base", "indicators_mixin", "intersection_svc", "kernel_scale",
-        "lr_svc", "mixins", "monotone_mixin", "power_mean_svc", "tables_mixin",
+        "additive_svc", "additive_svc_cv", "additive_svr", "additive_svr_cv", "classifier_base",
+        "cost_path", "descent_mixin", "indicators_mixin", "intersection_svc", "kernel_scale",
+        "lr_svc", "mixins", "monotone_mixin", "power_mean_svc", "search_base", "spectral_mixin",
+        "tables_mixin",
     ],
     "projected": ["classifier_base", "projected_svc"],
 }  # fmt: skip

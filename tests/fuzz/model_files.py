@@ -60,6 +60,7 @@ def sound_files():
         (widemargin.DCSVC(n_clusters=2, n_levels=1, stop_level=1, sample_size=20), y),
         (widemargin.DCSVC(n_clusters=2, n_levels=1, stop_level=1, combine="bcm"), three),
         (widemargin.AdditiveSVC(n_bins=8), three),
+        (widemargin.AdditiveSVR(n_bins=8), X[:, 0]),
         (widemargin.IntersectionSVC(n_bins=8), y),
         (widemargin.PowerMeanSVC(p=-np.inf), y),
         (widemargin.PowerMeanSVC(lut=True, n_bins=8), three),

@@ -26,8 +26,8 @@ class AdditiveSVCCV(AdditiveSearch, ClassifierMixin, BaseEstimator):
     """Additive support vector classification with C chosen by cross-validation.
 
     The scores are those of `sklearn.model_selection.GridSearchCV` with `AdditiveSVC` on the same
-    values and folds, up to ``tol``. The codes and the table of a fold are made once for all values of C, from
-    its own training rows, and every solution starts from that of the next smaller C.
+    values and folds, up to ``tol``. The codes and the table of a fold are made once for all values of
+    C, from its own training rows, and every solution starts from that of the next smaller C.
 
     Parameters
     ----------
@@ -192,6 +192,7 @@ class AdditiveSVCCV(AdditiveSearch, ClassifierMixin, BaseEstimator):
         if self.refit:
             self._refit(self._make_model(self.C_), X, y, sample_weight, deadline)
         self._warn(found)
+        self._warn_of_end(found)
         return self
 
     @available_if(is_refitted)
@@ -211,9 +212,10 @@ class AdditiveSVCCV(AdditiveSearch, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return self.best_estimator_.decision_function(X)
 
-    def _find_solver(self, model: Any, part: Problem, data: Any, fold: Fold) -> Any:
-        def solve(deadline: float | None) -> Any:
-            fitted = data.make_model(*model._solve(part, data, deadline))
-            return model._prefer_majority(fitted, part)
+    def _solve_fold(
+        self, model: Any, part: Problem, fold: Fold, data: Any, deadline: float | None
+    ) -> Any:
+        return data.make_model(*model._solve(part, data, deadline))
 
-        return solve
+    def _settle_fold(self, model: Any, part: Problem, fold: Fold, fitted: Any) -> Any:
+        return model._prefer_majority(fitted, part)

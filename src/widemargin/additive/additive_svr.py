@@ -214,7 +214,8 @@ default="squared_epsilon_insensitive"
         self._warn_of_wide_tube(targets)
         problem, codes = self._encode_training(problem)
         data = self._represent_training(problem, codes, deadline)
-        self._model = self._fit_targets(problem, targets, data, deadline)
+        model = self._fit_targets(problem, targets, data, deadline)
+        self._model = self._prefer_constant(model, problem, targets)
         self._warn_unless_converged()
         return self
 
@@ -261,17 +262,16 @@ default="squared_epsilon_insensitive"
         result = self._descend(problem, targets, costs, unit, data, deadline)
         coef, extra = unit.size * result.coef, unit.size * result.extra.astype(np.float64)
         extra[:, -1:] += unit.offset
-        model = data.make_model(coef, extra)
-        return self._prefer_constant(model, problem, targets, costs)
+        return data.make_model(coef, extra)
 
     @property
     def _is_squared(self) -> bool:
         """Whether errors beyond the tube are squared."""
         return self.loss == "squared_epsilon_insensitive"
 
-    def _find_constant(self, targets: FloatArray, costs: FloatArray) -> float:
+    def _find_constant(self, targets: FloatArray, weights: FloatArray) -> float:
         """Return the constant prediction of least loss."""
-        return find_shift(targets, costs, self.epsilon, self._is_squared)
+        return find_shift(targets, weights, self.epsilon, self._is_squared)
 
     def _find_unit(self, problem: Problem, targets: FloatArray) -> TargetUnit:
         """Return the unit of targets, in which ``tol`` and float32 are as good for any targets."""
@@ -332,21 +332,18 @@ default="squared_epsilon_insensitive"
         return WarmStart(state[1].alpha / unit.size, state[1].extra / unit.size)
 
     def _prefer_constant(
-        self,
-        model: TableModel | BinModel,
-        problem: Problem,
-        targets: FloatArray,
-        costs: FloatArray,
+        self, model: TableModel | BinModel, problem: Problem, targets: FloatArray
     ) -> TableModel | BinModel:
         """Return the model, or a constant one if a limit stopped the fit and that has less loss."""
         self._is_constant = False
         if self.stop_reason_ not in ("max_iter", "max_time"):
             return model
-        constant = self._find_constant(targets, costs) if self._has_intercept() else 0.0
+        weights = problem.weights
+        constant = self._find_constant(targets, weights) if self._has_intercept() else 0.0
 
         def weigh(errors: FloatArray) -> float:
             excess = np.maximum(np.abs(errors) - self.epsilon, 0.0)
-            return float(costs @ (excess**2 if self._is_squared else excess))
+            return float(weights @ (excess**2 if self._is_squared else excess))
 
         if weigh(targets - model.decide(problem.X, self.n_jobs)[:, 0]) <= weigh(targets - constant):
             return model

@@ -158,10 +158,13 @@ class AdditiveSVRCV(AdditiveSearch, RegressorMixin, BaseEstimator):
         if self.refit:
             self._refit(self._make_model(self.C_), X, y, sample_weight, deadline)
         self._warn(found)
+        self._warn_of_end(found)
         return self
 
-    def _find_solver(self, model: Any, part: Problem, data: Any, fold: Fold) -> Any:
-        def solve(deadline: float | None) -> Any:
-            return model._fit_targets(part, fold.problems[0].target, data, deadline)
+    def _solve_fold(
+        self, model: Any, part: Problem, fold: Fold, data: Any, deadline: float | None
+    ) -> Any:
+        return model._fit_targets(part, fold.problems[0].target, data, deadline)
 
-        return solve
+    def _settle_fold(self, model: Any, part: Problem, fold: Fold, fitted: Any) -> Any:
+        return model._prefer_constant(fitted, part, fold.problems[0].target)

@@ -25,14 +25,17 @@ class CostPath:
     data : Representation
         The training rows.
     solve : callable
-        Solves the problem with the C of the model until a deadline, and returns what predicts.
+        Solves the problem of the represented rows until a deadline, and returns what predicts.
+    settle : callable
+        Returns what predicts after a fit that stopped early: the same, or a constant.
     queries : ndarray or csr_matrix
         The held-out rows.
     """
 
     model: Any
     data: Representation
-    solve: Callable[[float | None], Any]
+    solve: Callable[[Representation, float | None], Any]
+    settle: Callable[[Any], Any]
     queries: Any
     norms: NDArray[np.float64] = field(init=False)
 
@@ -49,10 +52,12 @@ class CostPath:
         model.C = cost
         self.data.norms = self.norms.copy()
         began = time.perf_counter()
-        fitted = self.solve(deadline)
-        if model.stop_reason_ == StopReason.MAX_TIME:
+        fitted = self.solve(self.data, deadline)
+        reason = StopReason(model.stop_reason_)
+        if reason is StopReason.MAX_TIME:
             return None
+        if reason is not StopReason.CONVERGED:
+            fitted = self.settle(fitted)
         solved = time.perf_counter()
         decisions = fitted.decide(self.queries, n_jobs=1)
-        reason = StopReason(model.stop_reason_)
         return Step(cost, decisions, reason, solved - began, time.perf_counter() - solved)

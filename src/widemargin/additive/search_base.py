@@ -22,6 +22,7 @@ from widemargin.exact.search_folds import Fold
 from widemargin.exact.search_grid import check_values, extend, spread_values
 from widemargin.exact.search_run import Score
 from widemargin.exact.search_surface import FloatArray, Grid, Surface
+from widemargin.kernel_arguments import check_norms
 from widemargin.parallel import Workers, open_workers
 from widemargin.problem import Problem, take_rows
 from widemargin.progress import show_cells
@@ -56,8 +57,14 @@ class AdditiveSearch(FoldSearch):
         return self._estimator(**shared | {"C": cost} | more)
 
     @abstractmethod
-    def _find_solver(self, model: Any, part: Problem, data: Any, fold: Fold) -> Any:
-        """Return the function that solves the problem of a fold until a deadline."""
+    def _solve_fold(
+        self, model: Any, part: Problem, fold: Fold, data: Any, deadline: float | None
+    ) -> Any:
+        """Solve the problem of the training rows of a fold, and return what predicts."""
+
+    @abstractmethod
+    def _settle_fold(self, model: Any, part: Problem, fold: Fold, fitted: Any) -> Any:
+        """Return what a fit that stopped early predicts with: what it has found, or a constant."""
 
     def _search(
         self, problem: Problem, folds: list[Fold], score: Score, target_scale: float,
@@ -69,8 +76,8 @@ class AdditiveSearch(FoldSearch):
             open_workers(self.n_jobs) as workers,
             show_cells(self.verbose, report_rounds(self)) as show,
         ):
+            costs = self._find_costs(problem, target_scale)
             paths = self._make_paths(problem, folds, until, workers)
-            costs = self._find_costs(paths, target_scale)
             unknown = np.array([np.nan])
             surface = Surface(Grid(unknown, unknown, costs), len(folds))
             listener = None if show is None else partial(report_cells, show)
@@ -110,41 +117,58 @@ class AdditiveSearch(FoldSearch):
         self, problem: Problem, fold: Fold, deadline: float | None, seed: Any
     ) -> CostPath:
         model = self._make_model(1.0, warm_start=True, n_jobs=1, verbose=0, random_state=seed)
-        for name in ("classes_", "n_features_in_", "feature_names_in_"):
-            if hasattr(self, name):
-                setattr(model, name, getattr(self, name))
+        self._hand_over(model)
         own = fold.problems[0]
         part = replace(take_rows(problem, own.index), weights=own.weights)
         part, codes = model._encode_training(part)
         data = model._represent_training(part, codes, deadline)
-        model._measure_kernel(part, data.norms)
-        queries = model._take_features(problem.X[fold.test])
-        return CostPath(model, data, self._find_solver(model, part, data, fold), queries)
+        # The rows themselves are rarely needed again, and all folds together have many.
+        part = replace(part, X=codes)
 
-    def _find_costs(self, paths: list[CostPath], target_scale: float) -> FloatArray:
-        """The values of C: as given, or around the C of ``C="scale"``."""
+        def settle(fitted: Any) -> Any:
+            rows = model._take_features(problem.X[own.index])
+            return self._settle_fold(model, replace(part, X=rows), fold, fitted)
+
+        solve = partial(self._solve_fold, model, part, fold)
+        return CostPath(model, data, solve, settle, model._take_features(problem.X[fold.test]))
+
+    def _find_costs(self, problem: Problem, target_scale: float) -> FloatArray:
+        """The values of C: as given, or around the C of ``C="scale"``, pairs left out."""
         given = check_values("Cs", self.Cs)
         if not isinstance(given, int):
             return given
-        mean = float(np.mean([path.model.kernel_mean_ for path in paths]))
-        middle = self._estimator._scaled_cost * target_scale / mean
+        model = self._make_model(1.0)
+        if hasattr(model, "interactions"):
+            model.interactions = 0
+        self._hand_over(model)
+        rows, codes = model._encode_training(problem)
+        data = model._represent_training(rows, codes, None)
+        check_norms("X: kernel values", data.norms, "MinMaxScaler")
+        model._measure_kernel(rows, data.norms)
+        middle = model._scaled_cost * target_scale / model.kernel_mean_
         low, high = (end * middle for end in COST_RANGE)
         return spread_values(low, high, given)
+
+    def _hand_over(self, model: Any) -> None:
+        """Give a model what validation has found out about the data."""
+        for name in ("classes_", "n_features_in_", "feature_names_in_"):
+            if hasattr(self, name):
+                setattr(model, name, getattr(self, name))
 
     def _keep_search(self, found: Found) -> None:
         """Keep the results of all cells, and the chosen one."""
         self._keep_cell(found)
         self.scores_ = found.surface.scores[0, 0]
 
-    def _warn(self, found: Found) -> None:
-        super()._warn(found)
+    def _warn_of_end(self, found: Found) -> None:
+        """Say that the best of the given values may not be the best of all."""
         costs = found.surface.grid.costs
         if not found.is_on_border and len(costs) > 1 and self.C_ in (costs.min(), costs.max()):
             warnings.warn(
                 f"{type(self).__name__}: the best C, {self.C_:g}, is at the end of Cs; give values "
                 "beyond it, or an integer",
                 UserWarning,
-                stacklevel=5,
+                stacklevel=4,
             )
 
 

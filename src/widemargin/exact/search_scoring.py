@@ -54,9 +54,9 @@ class HeldOutClassifier(ClassifierMixin, _KnownDecisions):
     def predict_proba(self, X: Any) -> FloatArray:
         """Refuse: probabilities are calibrated once the cell is chosen."""
         raise ValueError(
-            "scoring: this scorer needs probabilities, which exist only after the search; choose C "
-            "and gamma by labels or decision values, such as 'accuracy', 'balanced_accuracy' or "
-            "'roc_auc' (two classes), and give calibration='sigmoid' for probabilities"
+            "scoring: this scorer needs probabilities, which exist only after the search; choose "
+            "parameters by labels or decision values, such as 'accuracy', 'balanced_accuracy' or "
+            "'roc_auc' (two classes). KernelSVCCV has probabilities with calibration='sigmoid'"
         )
 
 
