@@ -337,11 +337,15 @@ def test_a_cell_that_does_not_converge_is_marked_and_not_chosen(noisy):
         ({"Cs": "many"}, "Cs: 'many' are not numbers"),
         ({"gammas": [np.nan]}, "gammas: values must be finite"),
         ({"gammas": [[1.0]]}, "gammas: .* is not a list of values"),
-        ({"gammas": "wide"}, "gamma: 'wide' is not allowed"),
+        ({"gammas": "wide"}, "gammas: 'wide' are not numbers"),
         ({"search": "random"}, "search: must be one of"),
         ({"calibration": "platt"}, "calibration: must be one of"),
         ({"scoring": "neg_log_loss"}, "scoring: this scorer needs probabilities"),
         ({"scoring": ["accuracy", "f1"]}, "scoring: .* is not one scorer"),
+        ({"scoring": "acuracy"}, "scoring: 'acuracy' is not known"),
+        ({"scoring": lambda model, X, y: np.nan}, "scoring: the scorer returned nan .* fold 0"),
+        ({"cv": 1}, "cv: "),
+        ({"cv": [(np.arange(10**6), np.arange(3))]}, "cv: fold 0 is not one of"),
         ({"scoring": lambda model, X, y: "high"}, "scoring: the scorer returned 'high'"),
         ({"scoring": lambda model, X, y: model.predict(X[:2]).mean()}, "scoring: the scorer asks"),
         ({"refit": "accuracy"}, "refit: must be True or False"),
@@ -486,6 +490,32 @@ def test_coef0_is_searched_as_by_grid_search(kernel, shapes, iris):
     assert results["params"][model.best_index_] == model.best_params_
     assert model.best_params_["coef0"] == model.coef0_ == model.best_estimator_.coef0
     assert sorted(set(results["param_coef0"])) == shapes["coef0"]
+
+
+def test_an_interrupted_search_tells_what_was_evaluated(iris):
+    X, y = scaled(iris[0]), iris[1]
+    calls = []
+
+    def interrupt(model, X, y):
+        calls.append(len(y))
+        if len(calls) == 8:
+            raise KeyboardInterrupt
+        return 0.9 if len(calls) <= 3 else 0.5
+
+    search = KernelSVCCV(Cs=[1.0, 2.0], gammas=[0.1, 0.2], cv=3, scoring=interrupt, n_jobs=1)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        search.fit(X, y)
+    (note,) = caught.value.__notes__
+    # Every fold of a gamma walks along the costs, so that seven scores complete the cells of one gamma.
+    assert note.startswith("2 of 4 cells were evaluated on all folds")
+    assert "C = 1, gamma = 0.1, has the mean score 0.7667." in note
+
+
+@pytest.mark.parametrize("gammas", ["scale", 4])
+def test_a_kernel_without_gamma_ignores_how_many_to_find(gammas, iris):
+    model = KernelSVCCV(kernel="linear", gammas=gammas, Cs=[1.0], cv=3).fit(*iris)
+    assert model.gamma_ is None
+    assert model.best_params_ == {"C": 1.0}
 
 
 def test_a_kernel_object_keeps_its_degree(iris):

@@ -168,6 +168,8 @@ class KernelSearch(CallbackSupportMixin, DocLinkMixin):
 
     def _split(self, X: Any, y: Any, groups: Any, *, is_classifier: bool) -> list[Any]:
         """Folds of the rows as they were given."""
+        if isinstance(self.cv, Integral):
+            check_integer("cv", self.cv, low=2)
         if is_classifier and isinstance(self.cv, Integral):
             labels, counts = np.unique(y, return_counts=True)
             if counts.min() < self.cv:
@@ -185,16 +187,17 @@ class KernelSearch(CallbackSupportMixin, DocLinkMixin):
         return kernel
 
     def _find_gammas(self, kernel: Kernel, problem: Problem, seed: int) -> FloatArray:
-        if isinstance(self.gammas, str):
-            per_feature = kernel.has_feature_gamma
-            return np.array([resolve_gamma(self.gammas, problem, per_feature=per_feature)])
-        given = check_values("gammas", self.gammas)
+        is_word = isinstance(self.gammas, str) and self.gammas in ("scale", "auto")
+        given = 1 if is_word else check_values("gammas", self.gammas)
         if not has_width(kernel):
             if not isinstance(given, int):
                 raise ValueError(
                     f"gammas: the {kernel.name!r} kernel has no gamma; leave gammas out"
                 )
             return np.array([np.nan])
+        if is_word:
+            per_feature = kernel.has_feature_gamma
+            return np.array([resolve_gamma(self.gammas, problem, per_feature=per_feature)])
         return find_gammas(kernel, problem, given, seed) if isinstance(given, int) else given
 
     def _find_costs(
