@@ -506,7 +506,7 @@ def test_an_interrupted_search_tells_what_was_evaluated(iris):
     with pytest.raises(KeyboardInterrupt) as caught:
         search.fit(X, y)
     (note,) = caught.value.__notes__
-    # Every fold of a gamma walks along the costs, so that seven scores complete the cells of one gamma.
+    # Every fold of a gamma walks along the costs, so that seven scores complete its two cells.
     assert note.startswith("2 of 4 cells were evaluated on all folds")
     assert "C = 1, gamma = 0.1, has the mean score 0.7667." in note
 

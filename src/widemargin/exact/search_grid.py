@@ -107,9 +107,11 @@ def list_shapes(kernel: Kernel, degree: Any, coef0: Any) -> list[Shape]:
 
     A kernel object keeps its own values unless several are given.
     """
-    given = {"degree": (degree, list_degrees(degree)), "coef0": (coef0, list_coef0(coef0))}
     values: dict[str, list[Any]] = {}
-    for name, (written, listed) in given.items():
+    for name, written, listed in (
+        ("degree", degree, list[Any](list_degrees(degree))),
+        ("coef0", coef0, list[Any](list_coef0(coef0))),
+    ):
         is_used = name in _shape_names(kernel)
         if len(listed) > 1 and not is_used:
             raise ValueError(
