@@ -337,11 +337,15 @@ def test_a_cell_that_does_not_converge_is_marked_and_not_chosen(noisy):
         ({"Cs": "many"}, "Cs: 'many' are not numbers"),
         ({"gammas": [np.nan]}, "gammas: values must be finite"),
         ({"gammas": [[1.0]]}, "gammas: .* is not a list of values"),
-        ({"gammas": "wide"}, "gamma: 'wide' is not allowed"),
+        ({"gammas": "wide"}, "gammas: 'wide' are not numbers"),
         ({"search": "random"}, "search: must be one of"),
         ({"calibration": "platt"}, "calibration: must be one of"),
         ({"scoring": "neg_log_loss"}, "scoring: this scorer needs probabilities"),
         ({"scoring": ["accuracy", "f1"]}, "scoring: .* is not one scorer"),
+        ({"scoring": "acuracy"}, "scoring: 'acuracy' is not known"),
+        ({"scoring": lambda model, X, y: np.nan}, "scoring: the scorer returned nan .* fold 0"),
+        ({"cv": 1}, "cv: "),
+        ({"cv": [(np.arange(10**6), np.arange(3))]}, "cv: fold 0 is not one of"),
         ({"scoring": lambda model, X, y: "high"}, "scoring: the scorer returned 'high'"),
         ({"scoring": lambda model, X, y: model.predict(X[:2]).mean()}, "scoring: the scorer asks"),
         ({"refit": "accuracy"}, "refit: must be True or False"),
@@ -466,6 +470,54 @@ def test_degrees_are_searched_as_by_grid_search(iris):
     assert_array_equal(results["param_degree"], np.repeat([2, 3], 4))
 
 
+@pytest.mark.parametrize(
+    ("kernel", "shapes"),
+    [("poly", {"degree": [1, 2], "coef0": [-0.5, 1.0]}), ("sigmoid", {"coef0": [-1.0, 0.0]})],
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_coef0_is_searched_as_by_grid_search(kernel, shapes, iris):
+    X, y = scaled(iris[0]), iris[1]
+    gammas, Cs = [0.05, 0.2], [0.1, 1.0]
+    peer = GridSearchCV(
+        KernelSVC(kernel=kernel), {"gamma": gammas, "C": Cs, **shapes}, cv=3
+    ).fit(X, y)  # fmt: skip
+    model = KernelSVCCV(kernel=kernel, gammas=gammas, Cs=Cs, cv=3, **shapes).fit(X, y)
+    results = model.cv_results_
+    assert len(results["params"]) == len(peer.cv_results_["params"])
+    for params, score in zip(results["params"], results["mean_test_score"], strict=True):
+        at = peer.cv_results_["params"].index(params)
+        assert_allclose(score, peer.cv_results_["mean_test_score"][at])
+    assert results["params"][model.best_index_] == model.best_params_
+    assert model.best_params_["coef0"] == model.coef0_ == model.best_estimator_.coef0
+    assert sorted(set(results["param_coef0"])) == shapes["coef0"]
+
+
+def test_an_interrupted_search_tells_what_was_evaluated(iris):
+    X, y = scaled(iris[0]), iris[1]
+    calls = []
+
+    def interrupt(model, X, y):
+        calls.append(len(y))
+        if len(calls) == 8:
+            raise KeyboardInterrupt
+        return 0.9 if len(calls) <= 3 else 0.5
+
+    search = KernelSVCCV(Cs=[1.0, 2.0], gammas=[0.1, 0.2], cv=3, scoring=interrupt, n_jobs=1)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        search.fit(X, y)
+    (note,) = caught.value.__notes__
+    # Every fold of a gamma walks along the costs, so that seven scores complete its two cells.
+    assert note.startswith("2 of 4 cells were evaluated on all folds")
+    assert "C = 1, gamma = 0.1, has the mean score 0.7667." in note
+
+
+@pytest.mark.parametrize("gammas", ["scale", 4])
+def test_a_kernel_without_gamma_ignores_how_many_to_find(gammas, iris):
+    model = KernelSVCCV(kernel="linear", gammas=gammas, Cs=[1.0], cv=3).fit(*iris)
+    assert model.gamma_ is None
+    assert model.best_params_ == {"C": 1.0}
+
+
 def test_a_kernel_object_keeps_its_degree(iris):
     X, y = scaled(iris[0]), iris[1]
     kernel = Poly(1.0, 2, 1.0)
@@ -481,12 +533,17 @@ def test_a_kernel_object_keeps_its_degree(iris):
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"degree": [2, 3]}, "degree: several degrees need kernel='poly'"),
-        ({"degree": [], "kernel": "poly"}, "degree: give an integer"),
-        ({"degree": [2, 2], "kernel": "poly"}, "degree: give an integer"),
+        ({"degree": [2, 3]}, "degree: the 'rbf' kernel has no degree"),
+        ({"degree": [2, 3], "kernel": "sigmoid"}, "degree: the 'sigmoid' kernel has no degree"),
+        ({"degree": [], "kernel": "poly"}, "degree: give a number or a list"),
+        ({"degree": [2, 2], "kernel": "poly"}, "degree: give a number or a list"),
         ({"degree": [2, -1], "kernel": "poly"}, "degree"),
+        ({"coef0": [0.0, 1.0]}, "coef0: the 'rbf' kernel has no coef0"),
+        ({"coef0": [], "kernel": "poly"}, "coef0: give a number or a list"),
+        ({"coef0": [1.0, 1.0], "kernel": "poly"}, "coef0: give a number or a list"),
+        ({"coef0": [0.0, np.nan], "kernel": "poly"}, "coef0"),
     ],
 )
-def test_wrong_degrees(params, message, iris):
+def test_wrong_degrees_and_coef0(params, message, iris):
     with pytest.raises(ValueError, match=message):
         KernelSVCCV(Cs=[1.0], gammas=[1.0], cv=3, **params).fit(*iris)

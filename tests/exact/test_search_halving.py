@@ -71,3 +71,30 @@ def test_a_search_goes_uphill_to_a_cell_that_is_better_than_its_neighbours():
     assert known[4, 5]
     assert known[3:6, 4:7].all()
     assert not known.all()
+
+
+def climb(surface_of, known):
+    """Evaluate what `find_next` asks for until it asks for nothing; returns what is known then."""
+    while True:
+        following = find_next(surface_of(known))[:, 0]
+        if not following.any():
+            return known
+        known = known | following
+
+
+@pytest.mark.parametrize(("noise", "is_found"), [(0.03, True), (0.001, False)])
+def test_a_search_explores_a_peak_that_folds_do_not_tell_from_the_best(noise, is_found):
+    # Two hills; the cells that are known first are on both, the one on the lower hill is better.
+    means = np.full((3, 12), 0.5)
+    means[1, 1:4] = [0.88, 0.90, 0.88]
+    means[1, 8:11] = [0.89, 0.95, 0.89]
+    known = np.zeros(means.shape, bool)
+    known[1, 2] = known[1, 8] = True
+
+    def surface_of(known):
+        surface = make_surface(means, known)
+        # The folds of the second hill differ from those of the first by noise.
+        surface.scores[:, :, 6:] += noise * np.array([-1.0, 1.0])
+        return surface
+
+    assert climb(surface_of, known)[1, 9] == is_found

@@ -182,11 +182,13 @@ def test_damaged_curves_are_refused(iris, tmp_path, case):
         widemargin.load(path)
 
 
-def test_degrees(iris, tmp_path):
-    model = KernelSVCCV(**GRID, kernel="poly", degree=[2, 3]).fit(*iris)
+def test_degrees_and_coef0(iris, tmp_path):
+    model = KernelSVCCV(**GRID, kernel="poly", degree=[2, 3], coef0=[-1.0, 0.5]).fit(*iris)
     loaded = save_and_load(model, tmp_path)
     assert loaded.best_params_ == model.best_params_
-    assert loaded.degree_ == model.degree_
-    rewrite(tmp_path / "m.wm", lambda meta, _: meta["best_params"].update(degree=7))
-    with pytest.raises(ValueError, match=r"m\.wm.*degree"):
-        widemargin.load(tmp_path / "m.wm")
+    assert (loaded.degree_, loaded.coef0_) == (model.degree_, model.coef0_)
+    for name in ("degree", "coef0"):
+        widemargin.save(model, tmp_path / "m.wm")
+        rewrite(tmp_path / "m.wm", lambda meta, _, n=name: meta["best_params"].update({n: 7}))
+        with pytest.raises(ValueError, match=rf"m\.wm.*{name}"):
+            widemargin.load(tmp_path / "m.wm")

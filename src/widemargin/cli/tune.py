@@ -43,6 +43,16 @@ def parse_degrees(text: str) -> int | list[int]:
         ) from error
 
 
+def parse_coef0(text: str) -> float | list[float]:
+    """Return a number, or the numbers of a list with commas."""
+    try:
+        return [float(part) for part in text.split(",")] if "," in text else float(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither a number nor a list such as 0,1"
+        ) from error
+
+
 def add_tune_options(tune: Any) -> None:
     """Add the options of a search."""
     tune.add_argument("--Cs", type=parse_values, default=10, help="a number, or values: 0.1,1,10")
@@ -56,7 +66,9 @@ def add_tune_options(tune: Any) -> None:
     tune.add_argument("--search", choices=("auto", "grid", "halving", "regions"), default="auto")
     tune.add_argument("--kernel", default="rbf")
     tune.add_argument("--degree", type=parse_degrees, default=3, help="of poly; or several: 2,3,4")
-    tune.add_argument("--coef0", type=float, default=0.0, help="of poly and sigmoid")
+    tune.add_argument(
+        "--coef0", type=parse_coef0, default=0.0, help="of poly and sigmoid; or several: 0,1"
+    )
     tune.add_argument("--multi-class", choices=("ovo", "ovr"), default="ovo")
     tune.add_argument("--class-weight", choices=("balanced",), default=None)
     tune.add_argument("--max-time", type=parse_seconds, default=None, help="such as 90s or 10m")

@@ -76,7 +76,10 @@ class KernelSVCCV(KernelSearch, ClassifierMixin, BaseEstimator):
         hold twice.
     degree : int or array-like of int, default=3
         Degree of the polynomial kernel, or degrees to search one after another.
-    kernel, coef0, fit_intercept, multi_class, class_weight, tol, max_iter
+    coef0 : float or array-like of float, default=0.0
+        Constant of the polynomial and the sigmoid kernel, or values to search one after another, each
+        with every degree.
+    kernel, fit_intercept, multi_class, class_weight, tol, max_iter
         As in `KernelSVC`. The gamma of a kernel object is replaced by those of the grid.
     memory : int or str, default="auto"
         Bound on working memory in bytes, or text such as ``"2 GB"``. Kernel matrices are kept if they
@@ -96,8 +99,8 @@ class KernelSVCCV(KernelSearch, ClassifierMixin, BaseEstimator):
     ----------
     C_, gamma_ : float
         The chosen parameters; ``gamma_`` is None for a kernel without gamma.
-    degree_ : int
-        The chosen degree, or the one that was given.
+    degree_, coef0_ : int, float
+        The chosen degree and coef0, or those that were given.
     best_score_ : float
         Mean score of the chosen cell over the folds.
     best_params_ : dict
@@ -108,7 +111,8 @@ class KernelSVCCV(KernelSearch, ClassifierMixin, BaseEstimator):
         The classifier fitted to all rows, if ``refit``. After a search on regions of more than 50,000
         rows it is a `DCSVC` with early prediction, whose clusters have about 7,500 rows.
     Cs_, gammas_ : ndarray
-        The values that were searched; with several degrees those of the chosen one, as ``scores_``.
+        The values that were searched, with several degrees or values of coef0 those of the chosen
+        ones, as ``scores_``.
     scores_ : ndarray of shape (n_gammas, n_Cs, n_folds)
         Scores of all cells and folds; NaN where a cell was not evaluated on all rows. A search on
         regions has the folds of every region.
@@ -172,7 +176,7 @@ class KernelSVCCV(KernelSearch, ClassifierMixin, BaseEstimator):
         search: str = "auto",
         kernel: str | Kernel | Callable[[Any, Any], Any] = "rbf",
         degree: Any = 3,
-        coef0: float = 0.0,
+        coef0: Any = 0.0,
         fit_intercept: bool = True,
         multi_class: str = "ovo",
         class_weight: dict[Any, float] | str | None = None,
@@ -243,7 +247,7 @@ class KernelSVCCV(KernelSearch, ClassifierMixin, BaseEstimator):
         costs = self._find_costs(kernel, gammas, problem, seed)
         self.search_ = self._choose_search(kernel, problem.X.shape[0])
         searched, folds = self._make_folds(problem, with_gamma(kernel, gammas.min()), splits, seed)
-        by_degree = self._search(
+        by_shape = self._search(
             SearchData(
                 searched.X, kernel, searched.labels, folds,
                 self._make_score(searched, folds, is_weighted=sample_weight is not None),
@@ -252,7 +256,7 @@ class KernelSVCCV(KernelSearch, ClassifierMixin, BaseEstimator):
             intercept=self.fit_intercept,
             keeps_decisions=self.keep_decisions or self.calibration is not None,
         )  # fmt: skip
-        found = self._keep_results(by_degree)
+        found = self._keep_results(by_shape)
         self.scores_ = found.surface.scores[:, 0]
         if self.keep_decisions or self.calibration is not None:
             self._keep_decisions(found, searched.kept, folds, len(labels))

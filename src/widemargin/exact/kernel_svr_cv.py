@@ -49,8 +49,8 @@ class KernelSVRCV(KernelSearch, RegressorMixin, BaseEstimator):
     ----------
     C_, gamma_, epsilon_ : float
         The chosen parameters; ``gamma_`` is None for a kernel without gamma.
-    degree_ : int
-        The chosen degree, or the one that was given.
+    degree_, coef0_ : int, float
+        The chosen degree and coef0, or those that were given.
     best_estimator_ : KernelSVR
         The model fitted to all rows, if ``refit``.
     Cs_, gammas_, epsilons_ : ndarray
@@ -86,7 +86,7 @@ class KernelSVRCV(KernelSearch, RegressorMixin, BaseEstimator):
         search: str = "auto",
         kernel: str | Kernel | Callable[[Any, Any], Any] = "rbf",
         degree: Any = 3,
-        coef0: float = 0.0,
+        coef0: Any = 0.0,
         tol: float = 1e-3,
         memory: int | str = "auto",
         max_iter: int = -1,
@@ -158,12 +158,12 @@ class KernelSVRCV(KernelSearch, RegressorMixin, BaseEstimator):
         gammas = self._find_gammas(kernel, problem, seed)
         scale = spread_of(columns, problem.sample_weights)
         costs = self._find_costs(kernel, gammas, problem, seed, scale)
-        by_degree = self._search(
+        by_shape = self._search(
             SearchData(problem.X, kernel, problem.labels, folds, score),
             Grid(gammas, self._find_epsilons(columns, problem.sample_weights), costs), deadline, seed,
             intercept=True, keeps_decisions=self.keep_decisions,
         )  # fmt: skip
-        found = self._keep_results(by_degree)
+        found = self._keep_results(by_shape)
         self.epsilon_, self.epsilons_ = self.best_params_["epsilon"], found.surface.grid.epsilons
         self.scores_ = np.swapaxes(found.surface.scores, 1, 2)
         if self.keep_decisions:

@@ -114,8 +114,16 @@ def choose_cell(surface: Surface) -> tuple[Cell, float]:
 def search(
     data: SearchData, grid: Grid, settings: PathSettings, options: SearchOptions, workers: Workers
 ) -> Found:
-    """Find the cell with the best mean score over the folds."""
-    return _Search(data, grid, settings, options, workers).run()
+    """Find the cell with the best mean score over the folds.
+
+    An interruption by the user carries a note of what was evaluated until then.
+    """
+    state = _Search(data, grid, settings, options, workers)
+    try:
+        return state.run()
+    except KeyboardInterrupt as interruption:
+        interruption.add_note(state.surface.describe())
+        raise
 
 
 class _Search:

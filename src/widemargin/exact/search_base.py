@@ -1,7 +1,7 @@
 """What `KernelSVCCV` and `KernelSVRCV` share: parameters, the search, its results, prediction."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from numbers import Integral
 from typing import Any
@@ -15,12 +15,14 @@ from widemargin.exact.fold_search import FoldSearch, report_cells
 from widemargin.exact.search import STORED_SHARE, Found, SearchData, SearchOptions, search
 from widemargin.exact.search_folds import Fold
 from widemargin.exact.search_grid import (
+    Shape,
     check_values,
     find_costs,
     find_gammas,
     has_width,
+    list_coef0,
     list_degrees,
-    with_degree,
+    list_shapes,
     with_gamma,
 )
 from widemargin.exact.search_path import PathSettings
@@ -37,7 +39,6 @@ from widemargin.kernels import (
     CallableKernel,
     Index,
     Kernel,
-    Poly,
     Precomputed,
     is_precomputed,
     needs_nonnegative,
@@ -49,7 +50,7 @@ from widemargin.progress import show_cells
 
 #: Parameters that the final model has in common with the search.
 _SHARED = (
-    "kernel", "degree", "coef0", "tol", "memory", "max_iter", "n_jobs", "random_state", "verbose",
+    "kernel", "tol", "memory", "max_iter", "n_jobs", "random_state", "verbose",
 )  # fmt: skip
 #: Rows from which ``search="auto"`` means halving.
 AUTO_ROWS = 2000
@@ -66,7 +67,7 @@ class KernelSearch(FoldSearch):
     search: str
     kernel: str | Kernel | Callable[[Any, Any], Any]
     degree: Any
-    coef0: float
+    coef0: Any
     tol: float
     memory: int | str
     max_iter: int
@@ -88,24 +89,23 @@ class KernelSearch(FoldSearch):
         check_flag("keep_decisions", self.keep_decisions)
 
     def _find_kernel(self, problem: Problem) -> Kernel:
-        degrees = list_degrees(self.degree)
-        kernel = resolve_kernel(self.kernel, 1.0, degrees[0], self.coef0, problem)
-        if len(degrees) > 1 and not isinstance(kernel, Poly):
-            raise ValueError("degree: several degrees need kernel='poly'; give one integer")
+        degree, coef0 = list_degrees(self.degree)[0], list_coef0(self.coef0)[0]
+        kernel = resolve_kernel(self.kernel, 1.0, degree, coef0, problem)
         check_nonnegative(kernel, problem.X, getattr(self, "feature_names_in_", None))
         return kernel
 
     def _find_gammas(self, kernel: Kernel, problem: Problem, seed: int) -> FloatArray:
-        if isinstance(self.gammas, str):
-            per_feature = kernel.has_feature_gamma
-            return np.array([resolve_gamma(self.gammas, problem, per_feature=per_feature)])
-        given = check_values("gammas", self.gammas)
+        is_word = isinstance(self.gammas, str) and self.gammas in ("scale", "auto")
+        given = 1 if is_word else check_values("gammas", self.gammas)
         if not has_width(kernel):
             if not isinstance(given, int):
                 raise ValueError(
                     f"gammas: the {kernel.name!r} kernel has no gamma; leave gammas out"
                 )
             return np.array([np.nan])
+        if is_word:
+            per_feature = kernel.has_feature_gamma
+            return np.array([resolve_gamma(self.gammas, problem, per_feature=per_feature)])
         return find_gammas(kernel, problem, given, seed) if isinstance(given, int) else given
 
     def _find_costs(
@@ -132,26 +132,24 @@ class KernelSearch(FoldSearch):
             return "regions"
         return "halving" if n_rows > AUTO_ROWS else "grid"
 
-    def _list_degrees(self, kernel: Kernel) -> list[int]:
-        """The degrees to search; a kernel object keeps its own unless several are given."""
-        if isinstance(kernel, Poly) and np.ndim(self.degree) == 0:
-            return [kernel.degree]
-        return list_degrees(self.degree)
-
     def _check_range(self, data: SearchData, grid: Grid) -> None:
-        """Refuse kernel values that overflow at the largest gamma and degree, if we compute them."""
+        """Refuse kernel values that overflow at the largest gamma, if we compute them."""
         if isinstance(data.kernel, Precomputed | CallableKernel):
             return
         kernel = with_gamma(data.kernel, float(np.max(grid.gammas)))
-        kernel = with_degree(kernel, max(self._list_degrees(data.kernel)))
         check_kernel_range(kernel, kernel.diag(kernel.prepare(data.X)))
 
     def _search(
         self, data: SearchData, grid: Grid, deadline: float | None, seed: int, *, intercept: bool,
         keeps_decisions: bool,
-    ) -> dict[int, Found]:  # fmt: skip
-        """Run the search of every degree until its share of the time has passed."""
-        self._check_range(data, grid)
+    ) -> dict[Shape, Found]:  # fmt: skip
+        """Run the search of every shape of the kernel until its share of the time has passed."""
+        shaped = {
+            shape: replace(data, kernel=shape.apply(data.kernel))
+            for shape in list_shapes(data.kernel, self.degree, self.coef0)
+        }
+        for each in shaped.values():
+            self._check_range(each, grid)
         budget = Budget(
             self.tol, self.max_iter, self._search_deadline(deadline), all_or_nothing=True
         )
@@ -167,36 +165,36 @@ class KernelSearch(FoldSearch):
                 listener=None if show is None else partial(report_cells, show),
             )
             return {
-                degree: search(
-                    replace(data, kernel=with_degree(data.kernel, degree)), grid, settings, options,
-                    workers,
-                )
-                for degree in self._list_degrees(data.kernel)
-            }  # fmt: skip
+                shape: search(each, grid, settings, options, workers)
+                for shape, each in shaped.items()
+            }
 
-    def _keep_results(self, by_degree: dict[int, Found]) -> Found:
-        """Keep the results of all cells; returns those of the degree with the best cell."""
-        degrees = list(by_degree)
-        self.degree_ = max(degrees, key=lambda degree: _merit(by_degree[degree]))
-        found = by_degree[self.degree_]
+    def _keep_results(self, by_shape: dict[Shape, Found]) -> Found:
+        """Keep the results of all cells; returns those of the shape with the best cell."""
+        shapes = list(by_shape)
+        best = max(shapes, key=lambda shape: _merit(by_shape[shape]))
+        self.degree_, self.coef0_ = best.degree, best.coef0
+        found = by_shape[best]
         self._keep_cell(found)
-        if len(degrees) > 1:
-            parts = {degree: make_cv_results(by_degree[degree].surface) for degree in degrees}
-            before = degrees[: degrees.index(self.degree_)]
-            self.best_index_ += sum(len(parts[degree]["params"]) for degree in before)
-            self.best_params_["degree"] = self.degree_
-            self.cv_results_ = join_results(parts)
+        if len(shapes) > 1:
+            names = [name for name in ("degree", "coef0") if np.ndim(getattr(self, name))]
+            parts = {shape: make_cv_results(by_shape[shape].surface) for shape in shapes}
+            before = shapes[: shapes.index(best)]
+            self.best_index_ += sum(len(parts[shape]["params"]) for shape in before)
+            self.best_params_ |= {name: getattr(best, name) for name in names}
+            self.cv_results_ = join_results(parts, names)
         self.gamma_ = self.best_params_.get("gamma")
         self.gammas_ = found.surface.grid.gammas
         return found
 
     def _final_params(self, kernel: Kernel) -> dict[str, Any]:
         """Parameters of the model that is fitted to all rows."""
-        params = {name: getattr(self, name) for name in _SHARED} | {"degree": self.degree_}
+        shape = Shape(self.degree_, self.coef0_)
+        params = {name: getattr(self, name) for name in _SHARED} | asdict(shape)
         if self.gamma_ is not None:
             params["gamma"] = self.gamma_
             if isinstance(self.kernel, Kernel):
-                params["kernel"] = with_degree(with_gamma(kernel, self.gamma_), self.degree_)
+                params["kernel"] = shape.apply(with_gamma(kernel, self.gamma_))
         return {"C": self.C_, **params}
 
     def _keep_decisions(self, found: Found, kept: Index, folds: list[Fold], n_given: int) -> None:

@@ -66,7 +66,10 @@ def split_rows(
     position[kept] = np.arange(len(kept))
     folds = []
     for number, (train, test) in enumerate(splits):
-        train, test = (np.arange(n_given)[part] for part in (train, test))
+        try:
+            train, test = (np.arange(n_given)[part] for part in (train, test))
+        except IndexError as error:
+            raise ValueError(f"cv: fold {number} is not one of {n_given} rows: {error}") from error
         rows = tuple(position[part][position[part] >= 0] for part in (train, test))
         if not (len(rows[0]) and len(rows[1])):
             raise ValueError(

@@ -1,16 +1,19 @@
 """Values of C, gamma and epsilon to search: as given, or found from the data."""
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from itertools import product
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from widemargin.arguments import check_integer
+from widemargin.arguments import check_integer, check_number
 from widemargin.exact.search_surface import FloatArray
 from widemargin.kernel_arguments import resolve_gamma
-from widemargin.kernels import Chi2, ExpChi2, Index, Kernel, Linear, Poly, Precomputed
+from widemargin.kernels import Chi2, ExpChi2, Index, Kernel, Linear, Precomputed
 from widemargin.kernels.summed import SummedKernel
 from widemargin.problem import Problem
 
@@ -43,9 +46,16 @@ def with_gamma(kernel: Any, gamma: float) -> Kernel:
     return replace(kernel, gamma=gamma) if has_width(kernel) else kernel
 
 
-def with_degree(kernel: Any, degree: int) -> Kernel:
-    """The same kernel with another degree; the kernel itself if it is not polynomial."""
-    return replace(kernel, degree=degree) if isinstance(kernel, Poly) else kernel
+@dataclass(frozen=True)
+class Shape:
+    """Parameters of a kernel besides gamma; the shapes of a search are searched one after another."""
+
+    degree: int
+    coef0: float
+
+    def apply(self, kernel: Any) -> Kernel:
+        """The same kernel with this degree and coef0, as far as it has them."""
+        return replace(kernel, **{name: getattr(self, name) for name in _shape_names(kernel)})
 
 
 def check_values(name: str, values: Any, *, zero: bool = False) -> FloatArray | int:
@@ -75,12 +85,46 @@ def check_values(name: str, values: Any, *, zero: bool = False) -> FloatArray | 
 
 def list_degrees(degree: Any) -> list[int]:
     """The degrees to search: one, or those of a list."""
-    degrees = [degree] if np.ndim(degree) == 0 else list(degree)
-    if not degrees or len(set(degrees)) < len(degrees):
-        raise ValueError(f"degree: give an integer or a list of different ones, got {degree!r:.80}")
-    for each in degrees:
-        check_integer("degree", each, low=0)
-    return [int(each) for each in degrees]
+    return [int(each) for each in _list_values("degree", degree, partial(check_integer, low=0))]
+
+
+def list_coef0(coef0: Any) -> list[float]:
+    """The values of coef0 to search: one, or those of a list."""
+    return [float(each) for each in _list_values("coef0", coef0, check_number)]
+
+
+def _list_values(name: str, given: Any, check: Callable[[str, Any], None]) -> list[Any]:
+    values = [given] if np.ndim(given) == 0 else list(given)
+    for each in values:
+        check(name, each)
+    if not values or len(set(values)) < len(values):
+        raise ValueError(f"{name}: give a number or a list of different ones, got {given!r:.80}")
+    return values
+
+
+def list_shapes(kernel: Kernel, degree: Any, coef0: Any) -> list[Shape]:
+    """The shapes to search: every degree with every coef0.
+
+    A kernel object keeps its own values unless several are given.
+    """
+    values: dict[str, list[Any]] = {}
+    for name, written, listed in (
+        ("degree", degree, list[Any](list_degrees(degree))),
+        ("coef0", coef0, list[Any](list_coef0(coef0))),
+    ):
+        is_used = name in _shape_names(kernel)
+        if len(listed) > 1 and not is_used:
+            raise ValueError(
+                f"{name}: the {kernel.name!r} kernel has no {name}, so there is nothing to search; "
+                "give one number"
+            )
+        values[name] = [getattr(kernel, name)] if is_used and np.ndim(written) == 0 else listed
+    return [Shape(*each) for each in product(values["degree"], values["coef0"])]
+
+
+def _shape_names(kernel: Any) -> list[str]:
+    """Those of the parameters of a `Shape` that a kernel has."""
+    return [f.name for f in fields(Shape) if f.name in getattr(kernel, "__dataclass_fields__", {})]
 
 
 def find_gammas(kernel: Kernel, problem: Problem, n_values: int, seed: int) -> FloatArray:

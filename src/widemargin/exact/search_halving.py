@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin.exact.search_folds import Fold
-from widemargin.exact.search_surface import BoolArray, Surface
+from widemargin.exact.search_path import ROUGH_TOL
+from widemargin.exact.search_surface import BoolArray, Cell, Surface
 
 #: Every sample has so many times the rows of the one before.
 GROWTH = 4
@@ -14,7 +15,9 @@ GROWTH = 4
 #: each class for every fold.
 FIRST_ROWS, LEAST_ROWS, LEAST_OF_CLASS = 1500, 100, 2
 #: Tolerance of the solver on samples, if it is larger than that of the search.
-SAMPLE_TOL = 0.1
+SAMPLE_TOL = ROUGH_TOL
+#: Standard errors by which a peak of the scores may be lower than the best one to be explored.
+RIVAL_ERRORS = 1.0
 #: Why a cell was not evaluated on more rows.
 POOR_GAMMA = "dropped: its gamma was poor for every C on a sample"
 OTHER_COST = "dropped: another C was better for its gamma on a sample"
@@ -85,15 +88,35 @@ def find_survivors(surface: Surface) -> tuple[BoolArray, NDArray[np.object_]]:
 
 
 def find_next(surface: Surface) -> BoolArray:
-    """Neighbours of the best cell that were not evaluated on the rows of this stage.
+    """Neighbours of the best cell and of its rivals that were not evaluated on the rows of this stage.
 
     Evaluated until there are none, they lead from the best of the cells that a smaller sample left
-    uphill to a cell that is at least as good as all cells around it.
+    uphill to a cell that is at least as good as all cells around it. A rival is another cell that is
+    better than all cells around it that are known, and worse than the best one by no more than the
+    standard error of that difference over the folds. Without rivals a search ends at the first of
+    several hills, where the scores of one held-out row decide.
     """
-    best = surface.choose()
+    best, wanted = surface.choose(), np.zeros(surface.grid.shape, bool)
     if best is None:
-        return np.zeros(surface.grid.shape, bool)
-    return _neighbours(surface.grid.shape, best) & ~surface.is_complete
+        return wanted
+    for cell in (best, *_find_rivals(surface, best)):
+        wanted |= _neighbours(surface.grid.shape, cell)
+    return wanted & ~surface.is_complete
+
+
+def _find_rivals(surface: Surface, best: Cell) -> list[Cell]:
+    """Peaks among the evaluated cells that folds hardly tell from the best cell."""
+    means = np.where(surface.is_complete, surface.means, -np.inf)
+    differences = surface.scores - surface.scores[best]
+    error = differences.std(axis=-1) / np.sqrt(max(surface.n_folds - 1, 1))
+    is_close = surface.is_complete & (means >= means[best] - RIVAL_ERRORS * error)
+    is_close[best] = False
+    rivals = []
+    for g, e, c in np.argwhere(is_close):
+        around = means[_neighbours(means.shape, (g, e, c))]
+        if np.count_nonzero(around >= means[g, e, c]) == 1:
+            rivals.append((int(g), int(e), int(c)))
+    return rivals
 
 
 def _neighbours(shape: tuple[int, ...], cell: tuple[Any, ...]) -> BoolArray:

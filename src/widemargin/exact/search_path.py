@@ -28,6 +28,8 @@ AT_BOUND = 1.0 - 1e-6
 #: Violation by float32 kernel values that a search accepts. It changes decision values as much, where
 #: the margin of a class is one.
 FLOAT32_ERROR = 0.02
+#: Tolerance from which solutions are rough, as those of samples are.
+ROUGH_TOL = 0.1
 #: Most rows of a problem whose kernel matrix is copied once for all costs. With 16,000 rows that took
 #: half of the time; nothing larger was measured.
 KEPT_ROWS = 20_000
@@ -175,6 +177,7 @@ def _solve(
     return solve_exactly(
         rows.kernel, rows.X, rows.points, duals, alone, budget=settings.budget,
         seed=settings.seed, callback=listen, float32_error=FLOAT32_ERROR, grams=grams,
+        is_rough=settings.budget.tol >= ROUGH_TOL,
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from widemargin.budget import StopReason, worst_reason
+from widemargin.exact.search_grid import Shape
 from widemargin.exact.search_surface import Cell, FloatArray, Surface
 
 
@@ -49,23 +50,27 @@ def make_cv_results(surface: Surface) -> dict[str, Any]:
     return results
 
 
-def join_results(parts: dict[int, dict[str, Any]]) -> dict[str, Any]:
-    """Results of the searches of several degrees, one after another."""
+def join_results(parts: dict[Shape, dict[str, Any]], names: list[str]) -> dict[str, Any]:
+    """Results of the searches of several shapes, one after another.
+
+    ``names`` are the parameters in which the shapes differ.
+    """
     joined: dict[str, Any] = {}
     results = list(parts.values())
     for name in results[0]:
         columns = [part[name] for part in results]
         if name == "params":
             joined[name] = [
-                {**params, "degree": degree}
-                for degree, part in parts.items()
+                params | {each: getattr(shape, each) for each in names}
+                for shape, part in parts.items()
                 for params in part[name]
             ]
         else:
             join = np.ma.concatenate if name.startswith("param_") else np.concatenate
             joined[name] = join(columns)
-    numbers = [degree for degree, part in parts.items() for _ in part["params"]]
-    joined["param_degree"] = np.ma.MaskedArray(numbers, mask=False)
+    for each in names:
+        values = [params[each] for params in joined["params"]]
+        joined[f"param_{each}"] = np.ma.MaskedArray(values, mask=False)
     joined["rank_test_score"] = _rank(joined["mean_test_score"])
     return joined
 

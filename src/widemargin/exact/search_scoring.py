@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.metrics import accuracy_score, check_scoring, get_scorer
+from sklearn.metrics import accuracy_score, check_scoring, get_scorer, get_scorer_names
 
 from widemargin.exact.expansion import class_numbers, class_scores
 from widemargin.exact.search_folds import FloatArray, Fold
@@ -80,6 +80,11 @@ def resolve_scorer(estimator: Any, scoring: Any) -> Scorer:
             f"scoring: {scoring!r:.80} is not one scorer; give the name of one or a callable "
             "(estimator, X, y) -> number"
         )
+    if isinstance(scoring, str) and scoring not in get_scorer_names():
+        raise ValueError(
+            f"scoring: {scoring!r:.80} is not known; sklearn.metrics.get_scorer_names() lists the "
+            "names of all scorers"
+        )
     return check_scoring(estimator, scoring=scoring)
 
 
@@ -114,4 +119,9 @@ class FoldScorer:
         score = self.scorer(model, X, self.y[test], **more)
         if not isinstance(score, Real):
             raise ValueError(f"scoring: the scorer returned {score!r:.80}; return one number")
+        if not np.isfinite(score):
+            raise ValueError(
+                f"scoring: the scorer returned {score} for the held-out rows of fold {fold}; give "
+                "another scorer, or a splitter whose folds it can score"
+            )
         return float(score)

@@ -157,6 +157,19 @@ class Surface:
         g, e, c = np.unravel_index(np.nanargmax(values), values.shape)
         return int(g), int(e), int(c)
 
+    def describe(self) -> str:
+        """Say in a sentence what was evaluated, and what is the best so far."""
+        n_done, n_cells = int(self.is_complete.sum()), self.is_complete.size
+        done = f"{n_done} of {n_cells} cells were evaluated on all folds"
+        if (self.n_rows > 0).sum() > n_done:
+            done += f", and {int((self.n_rows > 0).sum()) - n_done} others on fewer rows"
+        best = self.choose() if n_done else self.choose_by_samples()
+        if best is None:
+            return f"{done}."
+        score = self.means[best] if n_done else self.sample_scores[best]
+        values = ", ".join(f"{name} = {value:g}" for name, value in self.params(best).items())
+        return f"{done}; the best of them, {values}, has the mean score {score:.4f}."
+
     def params(self, cell: Cell) -> dict[str, float]:
         """The parameters of a cell, with the names that estimators give them."""
         g, e, c = cell

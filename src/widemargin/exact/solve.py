@@ -37,16 +37,22 @@ def solve_exactly(
     callback: Listener | None = None,
     float32_error: float = 0.0,
     grams: list[KeptGram] | None = None,
+    is_rough: bool = False,
 ) -> list[Solution]:
     """Solve dual problems of any size; see `solve_problems`, also for ``grams``.
 
     Small problems are solved to the precision of float64. ``X`` are the data of which ``points`` were
     prepared. One-vs-one problems of many classes are small and many, so their overhead matters. A
     solution that converged with float32 kernel values, and is off by no more than ``float32_error``
-    by the estimate of `estimate_float32_error`, is not finished in float64.
+    by the estimate of `estimate_float32_error`, is not finished in float64. ``is_rough`` says that
+    small problems need no such precision either.
     """
     began = time.perf_counter()
-    small = [p for p, problem in enumerate(problems) if is_small(len(problem), X.shape[1])]
+    small = [
+        p
+        for p, problem in enumerate(problems)
+        if is_small(len(problem), X.shape[1]) and not is_rough
+    ]
     large = sorted(set(range(len(problems))) - set(small))
     solutions: dict[int, Solution] = {}
 

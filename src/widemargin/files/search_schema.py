@@ -154,16 +154,22 @@ def _set_choice(model: Any, meta: dict[str, Any]) -> None:
     chosen: Any = meta.get("best_params")
     score = meta.get("best_score", "missing")
     needed = {"C", "epsilon"} if isinstance(model, KernelSVRCV) else {"C"}
-    needed |= {"degree"} if np.ndim(model.degree) else set()
+    searched = {name for name in ("degree", "coef0") if np.ndim(getattr(model, name))}
+    needed |= searched
     fits = isinstance(chosen, dict) and needed <= set(chosen) <= needed | {"gamma"}
-    fits = fits and all(is_finite_number(v) and v >= 0 for v in chosen.values())
+    fits = fits and all(
+        is_finite_number(value) and (value >= 0 or name == "coef0")
+        for name, value in chosen.items()
+    )
     require(fits and chosen["C"] > 0, "its chosen parameters are wrong")
     require(score is None or is_finite_number(score), "its best score is no number")
     model.best_params_ = {name: float(value) for name, value in chosen.items()}
-    model.degree_ = model.best_estimator_.degree
-    if "degree" in chosen:
-        model.best_params_["degree"] = model.degree_
-        require(chosen["degree"] == model.degree_, "its chosen degree is not that of its model")
+    for name in ("degree", "coef0"):
+        value = getattr(model.best_estimator_, name)
+        setattr(model, f"{name}_", value)
+        if name in searched:
+            model.best_params_[name] = value
+            require(chosen[name] == value, f"its chosen {name} is not that of its model")
     model.best_score_ = math.nan if score is None else float(score)
     model.C_, model.gamma_ = model.best_params_["C"], model.best_params_.get("gamma")
     if "epsilon" in needed:

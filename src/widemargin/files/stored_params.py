@@ -12,7 +12,7 @@ from widemargin.additive.lr_svc import LRSVC
 from widemargin.additive.power_mean_svc import PowerMeanSVC
 from widemargin.arguments import check_integer
 from widemargin.exact.search_base import KernelSearch
-from widemargin.exact.search_grid import check_values, list_degrees
+from widemargin.exact.search_grid import check_values, list_coef0, list_degrees
 from widemargin.exact.search_scoring import resolve_scorer
 from widemargin.kernel_arguments import resolve_kernel
 from widemargin.memory import parse_bytes
@@ -58,7 +58,8 @@ def check_params(model: Any, classes: NDArray[Any] | None) -> None:
 
 def _check_search(model: Any) -> None:
     """Raise ValueError for a parameter of a search that a fit would refuse, or no file can hold."""
-    resolve_kernel(model.kernel, 1.0, list_degrees(model.degree)[0], model.coef0, _ANY_DATA)
+    degree, coef0 = list_degrees(model.degree)[0], list_coef0(model.coef0)[0]
+    resolve_kernel(model.kernel, 1.0, degree, coef0, _ANY_DATA)
     for name, value in model.get_params(deep=False).items():
         is_word = name == "gammas" and isinstance(value, str) and value in ("scale", "auto")
         if name in ("Cs", "gammas", "epsilons") and not is_word:
