@@ -11,9 +11,8 @@ from sklearn.base import clone
 import widemargin
 from tests.fuzz.cases import CLASSIFIERS, answers, is_regressor, refusable, require
 
-#: A fit may take max_time * (1 + share) + seconds; the library promises 10 % and 0.5 s, and the rest
-#: is for other work on the machine.
-TIME_SHARE, TIME_SECONDS = 0.25, 1.0
+#: A fit may take max_time * (1 + share) + seconds of processor time, as the library promises.
+TIME_SHARE, TIME_SECONDS = 0.1, 0.5
 #: A fit may hold memory * (1 + share) + bytes beside the data; the library promises 20 MB.
 MEMORY_SHARE, MEMORY_BYTES = 0.2, 30_000_000
 #: How much less accurate than the most frequent class a model may be on its training data.
