@@ -13,8 +13,8 @@ from tests.test_doc_link import read_reference
 MODULES = [found.name for found in pkgutil.walk_packages(widemargin.__path__, "widemargin.")]
 PUBLIC = (
     "widemargin", "widemargin.bands", "widemargin.baselines", "widemargin.callbacks",
-    "widemargin.datasets", "widemargin.distributed", "widemargin.divide", "widemargin.export", "widemargin.interactions",
-    "widemargin.kernels", "widemargin.pipeline_curves",
+    "widemargin.datasets", "widemargin.distributed", "widemargin.divide", "widemargin.export",
+    "widemargin.interactions", "widemargin.kernels", "widemargin.pipeline_curves",
 )  # fmt: skip
 THINGS = {
     f"{module}.{name}": found

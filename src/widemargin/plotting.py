@@ -179,14 +179,18 @@ def plot_shapes(
             colour = colours[k % len(colours)]
             band = move_band(bands, int(j), pieces[-1][0], [function], centres[j, [k]])
             if band is not None:
-                _draw_band(axis, pieces[-1][0], band, colour)
+                _draw_band(axis, pieces[-1], band, colour)
             for values, heights, style in pieces:
                 axis.plot(values, heights[function] - centres[j, k], color=colour, **style)
             label = model.classes_[function if len(model.classes_) > 2 else 1]
             axis.lines[-1].set_label(str(label))
         _finish_panel(axis, str(names[j]), present)
         if (categories := find_categories(model, int(j))) is not None:
-            axis.set_xticks(range(len(categories)), map(str, categories), rotation=30, ha="right")
+            turn = 30 if len(categories) <= FEW_VALUES else 90
+            labels = [str(category) for category in categories]
+            axis.set_xticks(
+                range(len(labels)), labels, rotation=turn, ha="right" if turn < 90 else "center"
+            )
     for axis in axes.ravel()[len(top) :]:
         axis.set_visible(False)
     about = "the average" if X is not None else "zero"
@@ -539,9 +543,11 @@ def _name_missing(axis: Any, at: float) -> None:
     )  # fmt: skip
 
 
-def _draw_band(axis: Any, values: Any, band: tuple[Any, Any], colour: Any) -> None:
+def _draw_band(axis: Any, piece: tuple[Any, Any, Any], band: tuple[Any, Any], colour: Any) -> None:
+    """Draw the band of a line, or a whisker at each point."""
+    values, _, style = piece
     lower, upper = band[0][0], band[1][0]
-    if len(values) <= FEW_VALUES:
+    if style.get("ls") == "":
         axis.vlines(values, lower, upper, color=colour, alpha=0.5, lw=2)
     else:
         axis.fill_between(values, lower, upper, color=colour, alpha=0.2, lw=0)
