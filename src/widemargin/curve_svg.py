@@ -190,17 +190,12 @@ def _draw_axes(panel: Panel, x: _Scale, y: _Scale) -> str:
         parts.append(_text(LEFT - 5.0, at + 3.5, format_number(tick), "end"))
     if panel.labels is not None:
         return "".join(parts) + _draw_labels(panel.values, panel.labels, x)
-    else:
-        named = [(tick, format_number(tick)) for tick in find_ticks(x.low, x.high, 4)]
-        # The word for missing values begins where the axis ends.
-        free = WIDTH - x.stop if panel.missing is None else 0.0
-        named = [
-            (tick, text)
-            for tick, text in named
-            if float(x(np.array(tick))) + 0.5 * CHARACTER * len(text) <= x.stop + free
-        ]
-    for value, label in named:
-        parts.append(_text(float(x(np.array(value))), HEIGHT - 10.0, label, "middle"))
+    # The word for missing values begins where the axis ends.
+    free = WIDTH - x.stop if panel.missing is None else 0.0
+    for tick in find_ticks(x.low, x.high, 4):
+        at, label = float(x(np.array(tick))), format_number(tick)
+        if at + 0.5 * CHARACTER * len(label) <= x.stop + free:
+            parts.append(_text(at, HEIGHT - 10.0, label, "middle"))
     return "".join(parts)
 
 

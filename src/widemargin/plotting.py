@@ -186,11 +186,7 @@ def plot_shapes(
             axis.lines[-1].set_label(str(label))
         _finish_panel(axis, str(names[j]), present)
         if (categories := find_categories(model, int(j))) is not None:
-            turn = 30 if len(categories) <= FEW_VALUES else 90
-            labels = [str(category) for category in categories]
-            axis.set_xticks(
-                range(len(labels)), labels, rotation=turn, ha="right" if turn < 90 else "center"
-            )
+            _name_categories(axis, [str(category) for category in categories])
     for axis in axes.ravel()[len(top) :]:
         axis.set_visible(False)
     about = "the average" if X is not None else "zero"
@@ -526,6 +522,16 @@ def _make_pieces(model: CurvesMixin, feature: int, column: Any) -> list[tuple[An
         (values, heights, {"lw": 1.2, "alpha": 0.4}),
         (inner, model._heights(feature, inner), {"lw": 2.2}),
     ]
+
+
+def _name_categories(axis: Any, labels: list[str]) -> None:
+    is_few = len(labels) <= FEW_VALUES
+    axis.set_xticks(
+        range(len(labels)),
+        labels,
+        rotation=30 if is_few else 90,
+        ha="right" if is_few else "center",
+    )
 
 
 def _place_missing(model: CurvesMixin, feature: int, present: Any) -> tuple[Any, Any, Any]:
