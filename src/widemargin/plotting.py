@@ -21,6 +21,7 @@ from widemargin.interaction_picture import draw_terms
 from widemargin.interactions import Decomposition, decompose, has_terms
 from widemargin.model_page import Example, Page, render_page
 from widemargin.page_content import (
+    FEW_VALUES,
     choose_rows,
     describe_values,
     explain_row,
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 
 #: Colours that stay apart for colour-blind readers and in grey.
 BLUE, ORANGE, GREY = "#2166ac", "#e08214", "#4d4d4d"
-#: A feature with so many values or fewer is drawn as points.
-FEW_VALUES = 10
 #: Between these percentiles of the data curves are drawn in full.
 OUTER_PERCENT = (1, 99)
 #: Values whose shares are computed at a time.
