@@ -12,9 +12,9 @@ from tests.test_doc_link import read_reference
 
 MODULES = [found.name for found in pkgutil.walk_packages(widemargin.__path__, "widemargin.")]
 PUBLIC = (
-    "widemargin", "widemargin.baselines", "widemargin.callbacks", "widemargin.datasets",
-    "widemargin.distributed", "widemargin.divide", "widemargin.export", "widemargin.interactions",
-    "widemargin.kernels", "widemargin.pipeline_curves",
+    "widemargin", "widemargin.bands", "widemargin.baselines", "widemargin.callbacks",
+    "widemargin.datasets", "widemargin.distributed", "widemargin.divide", "widemargin.export",
+    "widemargin.interactions", "widemargin.kernels", "widemargin.pipeline_curves",
 )  # fmt: skip
 THINGS = {
     f"{module}.{name}": found
@@ -25,6 +25,7 @@ THINGS = {
 }
 #: Classes that users receive or subclass and do not construct.
 WITHOUT_EXAMPLE = {
+    "widemargin.bands.CurveBands",
     "widemargin.callbacks.LevelProgress",
     "widemargin.callbacks.Progress",
     "widemargin.callbacks.Stage",
@@ -43,7 +44,7 @@ def test_reference_is_complete():
     drawn = {
         f"widemargin.plotting.{name}"
         for name, found in vars(pictures).items()
-        if inspect.isfunction(found) and name.startswith("plot_")
+        if inspect.isfunction(found) and name.startswith(("plot_", "show_"))
     }
     assert read_reference() == set(THINGS) | drawn
 

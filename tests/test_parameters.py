@@ -17,7 +17,7 @@ def test_a_class_has_the_choices_of_the_classes_above_it():
     assert choices["multi_class"] == find_choices(KernelSVC)["multi_class"] == ("ovo", "ovr")
     assert find_choices(AdditiveSVC)["multi_class"] == ("ovr",)
     assert set(find_choices(AdditiveSVC)) == {
-        "binning", "fit_intercept", "loss", "multi_class", "scaling", "solver"
+        "binning", "fit_intercept", "loss", "missing", "multi_class", "scaling", "solver"
     }  # fmt: skip
 
 

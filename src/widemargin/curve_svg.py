@@ -19,6 +19,8 @@ MISSING_WIDTH = 46.0
 BARS_SHARE = 0.22
 #: Width of a character of a tick, for labels that should not overlap.
 CHARACTER = 6.2
+#: Most characters of a name that is turned, and the height that these take.
+MAX_TURNED, TURNED_HEIGHT = 16, 40.0
 #: Number of colours for classes; further classes begin again.
 N_COLOURS = 10
 
@@ -49,6 +51,8 @@ class Panel:
         Where the data are, and how many.
     bar_width : float
         Width of these bars in the unit of the feature.
+    note : str
+        What a reader should know about the panel.
     """
 
     name: str
@@ -61,6 +65,7 @@ class Panel:
     missing: FloatArray | None = None
     bars: tuple[FloatArray, FloatArray] | None = None
     bar_width: float = 0.0
+    note: str = ""
 
     def extent(self) -> tuple[float, float]:
         """Return the least and the largest height."""
@@ -118,7 +123,8 @@ def draw_panel(panel: Panel, low: float, high: float) -> str:
     if panel.missing is not None:
         middle = WIDTH - RIGHT - 0.5 * MISSING_WIDTH
         parts.append(_text(middle, HEIGHT - 10.0, "missing", "middle"))
-    return _svg("".join(parts), f"Curve of {panel.name}")
+    more = TURNED_HEIGHT if _needs_turn(panel.labels) else 0.0
+    return _svg("".join(parts), f"Curve of {panel.name}", more)
 
 
 def draw_surface(surface: Surface, largest: float) -> str:
@@ -130,8 +136,8 @@ def draw_surface(surface: Surface, largest: float) -> str:
         height = float(surface.heights[i, j])
         colour = "above" if height > 0 else "below"
         hint = (
-            f"{surface.names[0]} {_number(float(surface.first[i]))}, {surface.names[1]} "
-            f"{_number(float(surface.second[j]))}: {height:+.3g}"
+            f"{surface.names[0]} {format_number(float(surface.first[i]))}, {surface.names[1]} "
+            f"{format_number(float(surface.second[j]))}: {height:+.3g}"
         )
         cells.append(
             f'<rect class="{colour}" x="{columns[i]:.1f}" y="{rows[j + 1]:.1f}" '
@@ -141,9 +147,9 @@ def draw_surface(surface: Surface, largest: float) -> str:
         )
     middle = 0.5 * (LEFT + WIDTH - RIGHT)
     ends = [
-        _text(LEFT, HEIGHT - 10.0, _number(surface.first[0]), "start"),
+        _text(LEFT, HEIGHT - 10.0, format_number(surface.first[0]), "start"),
         _text(middle, HEIGHT - 10.0, _shorten(surface.names[0], 28), "middle"),
-        _text(WIDTH - RIGHT, HEIGHT - 10.0, _number(surface.first[-1]), "end"),
+        _text(WIDTH - RIGHT, HEIGHT - 10.0, format_number(surface.first[-1]), "end"),
         _text(LEFT - 4.0, HEIGHT - BOTTOM, _short_number(surface.second[0]), "end"),
         _text(LEFT - 4.0, TOP + 8.0, _short_number(surface.second[-1]), "end"),
     ]
@@ -181,21 +187,38 @@ def _draw_axes(panel: Panel, x: _Scale, y: _Scale) -> str:
         parts.append(
             f'<line class="{style}" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>'
         )
-        parts.append(_text(LEFT - 5.0, at + 3.5, _number(tick), "end"))
+        parts.append(_text(LEFT - 5.0, at + 3.5, format_number(tick), "end"))
     if panel.labels is not None:
-        room = int((x.stop - x.start) / len(panel.labels) / CHARACTER)
-        named = [(v, _shorten(s, room)) for v, s in zip(panel.values, panel.labels, strict=True)]
-    else:
-        named = [(tick, _number(tick)) for tick in find_ticks(x.low, x.high, 4)]
-        # The word for missing values begins where the axis ends.
-        free = WIDTH - x.stop if panel.missing is None else 0.0
-        named = [
-            (tick, text)
-            for tick, text in named
-            if float(x(np.array(tick))) + 0.5 * CHARACTER * len(text) <= x.stop + free
-        ]
-    for value, label in named:
-        parts.append(_text(float(x(np.array(value))), HEIGHT - 10.0, label, "middle"))
+        return "".join(parts) + _draw_labels(panel.values, panel.labels, x)
+    # The word for missing values begins where the axis ends.
+    free = WIDTH - x.stop if panel.missing is None else 0.0
+    for tick in find_ticks(x.low, x.high, 4):
+        at, label = float(x(np.array(tick))), format_number(tick)
+        if at + 0.5 * CHARACTER * len(label) <= x.stop + free:
+            parts.append(_text(at, HEIGHT - 10.0, label, "middle"))
+    return "".join(parts)
+
+
+def _needs_turn(labels: list[str] | None) -> bool:
+    """Return whether names of categories are too long to stand beside each other."""
+    if labels is None:
+        return False
+    room = (WIDTH - LEFT - RIGHT - MISSING_WIDTH) / len(labels)
+    return max(map(len, labels)) * CHARACTER > room
+
+
+def _draw_labels(values: FloatArray, labels: list[str], x: _Scale) -> str:
+    """Draw the names of categories, turned if they are long."""
+    parts = []
+    for at, label in zip(x(values), labels, strict=True):
+        if not _needs_turn(labels):
+            parts.append(_text(at, HEIGHT - 10.0, label, "middle"))
+            continue
+        y = HEIGHT - BOTTOM + 12.0
+        turned = _text(at + 4.0, y, _shorten(label, MAX_TURNED), "end")
+        parts.append(
+            turned.replace("<text", f'<text transform="rotate(-35 {at + 4.0:.1f} {y:.1f})"')
+        )
     return "".join(parts)
 
 
@@ -235,17 +258,21 @@ def _path(x: FloatArray, y: FloatArray) -> str:
     return "M" + "L".join(points)
 
 
-def _svg(content: str, label: str) -> str:
+def _svg(content: str, label: str, more: float = 0.0) -> str:
+    """Return a picture that is higher than others by ``more``."""
+    box = f"0 0 {WIDTH:g} {HEIGHT + more:g}"
     name = escape(label, quote=True)
-    return f'<svg viewBox="0 0 {WIDTH:g} {HEIGHT:g}" role="img" aria-label="{name}">{content}</svg>'
+    return f'<svg viewBox="{box}" role="img" aria-label="{name}">{content}</svg>'
 
 
 def _text(x: float, y: float, text: str, anchor: str) -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
-def _number(value: float) -> str:
-    return f"{value:.4g}".replace("-", MINUS)
+def format_number(value: float) -> str:
+    """Return a number in four digits, without an exponent up to ten million."""
+    text = f"{value:,.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}"
+    return text.replace("-", MINUS)
 
 
 def _short_number(value: float) -> str:

@@ -24,6 +24,7 @@ body { margin: 0 auto; max-width: 1120px; padding: 1.2rem 1rem 3rem; background:
 h1 { font-size: 1.6rem; line-height: 1.2; margin: .4rem 0 .6rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.15rem; margin: 2.2rem 0 .3rem; }
 h3 { font-size: .95rem; margin: 0 0 .3rem; overflow-wrap: anywhere; }
+h3 small { font-weight: 400; color: var(--soft); }
 p { margin: .2rem 0 .8rem; max-width: 46rem; color: var(--soft); }
 dl { display: flex; flex-wrap: wrap; gap: .4rem 1.8rem; margin: 0; }
 dt { font-size: .8rem; color: var(--soft); } dd { margin: 0; font-weight: 600; }
@@ -173,7 +174,7 @@ def _render_curves(page: Page) -> str:
     low, high = min(e[0] for e in extents), max(e[1] for e in extents)
     free = MARGIN * (high - low) or 1.0
     cards = "".join(
-        f'<div class="card"><h3>{escape(panel.name)}</h3>'
+        f'<div class="card"><h3>{escape(panel.name)}{_render_note(panel.note)}</h3>'
         f"{draw_panel(panel, low - free, high + free)}</div>"
         for panel in page.panels
     )
@@ -188,6 +189,10 @@ def _render_curves(page: Page) -> str:
     )
     legend = f'<div class="legend">{legend}</div>' if legend else ""
     return f'<h2>Curves</h2><p>{escape(text)}</p>{legend}<div class="grid">{cards}</div>'
+
+
+def _render_note(note: str) -> str:
+    return f" <small>{escape(note)}</small>" if note else ""
 
 
 def _render_surfaces(page: Page) -> str:

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from widemargin.additive.pair_model import PairModel
 from widemargin.bands import CurveBands
-from widemargin.curve_svg import TIMES, Panel, Surface
+from widemargin.curve_svg import TIMES, Panel, Surface, format_number
 from widemargin.model_page import Example, Share
 from widemargin.pipeline_curves import find_categories
 
@@ -87,9 +87,10 @@ def _make_category_panel(
     codes = kept.astype(np.float64)
     places = np.arange(len(kept), dtype=np.float64)
     return Panel(
-        name if len(kept) == n else f"{name} ({len(kept)} of {n} categories)", importance, places,
+        name, importance, places,
         curves._heights(feature, codes)[shown] - centres[:, None], is_line=False,
         labels=[str(categories[k]) for k in kept],
+        note="" if len(kept) == n else f"the {len(kept)} most frequent of {n} categories",
         missing=_find_missing(curves, feature, column, shown, centres),
         bars=None if column is None else (places, counts[kept].astype(np.float64)), bar_width=0.6,
         band=move_band(bands, feature, codes, shown, centres),
@@ -202,4 +203,4 @@ def _describe_value(value: Any) -> str:
     if isinstance(value, str):
         return value
     number = float(value)
-    return "missing" if np.isnan(number) else f"{number:.4g}"
+    return "missing" if np.isnan(number) else format_number(number)

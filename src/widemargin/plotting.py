@@ -21,6 +21,7 @@ from widemargin.interaction_picture import draw_terms
 from widemargin.interactions import Decomposition, decompose, has_terms
 from widemargin.model_page import Example, Page, render_page
 from widemargin.page_content import (
+    FEW_VALUES,
     choose_rows,
     describe_values,
     explain_row,
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 
 #: Colours that stay apart for colour-blind readers and in grey.
 BLUE, ORANGE, GREY = "#2166ac", "#e08214", "#4d4d4d"
-#: A feature with so many values or fewer is drawn as points.
-FEW_VALUES = 10
 #: Between these percentiles of the data curves are drawn in full.
 OUTER_PERCENT = (1, 99)
 #: Values whose shares are computed at a time.
@@ -179,14 +178,14 @@ def plot_shapes(
             colour = colours[k % len(colours)]
             band = move_band(bands, int(j), pieces[-1][0], [function], centres[j, [k]])
             if band is not None:
-                _draw_band(axis, pieces[-1][0], band, colour)
+                _draw_band(axis, pieces[-1], band, colour)
             for values, heights, style in pieces:
                 axis.plot(values, heights[function] - centres[j, k], color=colour, **style)
             if len(shown) > 1:
                 axis.lines[-1].set_label(str(model.classes_[function]))
         _finish_panel(axis, str(names[j]), present)
         if (categories := find_categories(model, int(j))) is not None:
-            axis.set_xticks(range(len(categories)), map(str, categories), rotation=30, ha="right")
+            _name_categories(axis, [str(category) for category in categories])
     for axis in axes.ravel()[len(top) :]:
         axis.set_visible(False)
     about = "the average" if X is not None else "zero"
@@ -535,6 +534,16 @@ def _make_pieces(model: CurvesMixin, feature: int, column: Any) -> list[tuple[An
     ]
 
 
+def _name_categories(axis: Any, labels: list[str]) -> None:
+    is_few = len(labels) <= FEW_VALUES
+    axis.set_xticks(
+        range(len(labels)),
+        labels,
+        rotation=30 if is_few else 90,
+        ha="right" if is_few else "center",
+    )
+
+
 def _place_missing(model: CurvesMixin, feature: int, present: Any) -> tuple[Any, Any, Any]:
     """What to draw of missing values: an open circle to the right of the others."""
     at = present.max() + 0.12 * (np.ptp(present) or 1.0)
@@ -550,9 +559,11 @@ def _name_missing(axis: Any, at: float) -> None:
     )  # fmt: skip
 
 
-def _draw_band(axis: Any, values: Any, band: tuple[Any, Any], colour: Any) -> None:
+def _draw_band(axis: Any, piece: tuple[Any, Any, Any], band: tuple[Any, Any], colour: Any) -> None:
+    """Draw the band of a line, or a whisker at each point."""
+    values, _, style = piece
     lower, upper = band[0][0], band[1][0]
-    if len(values) <= FEW_VALUES:
+    if style.get("ls") == "":
         axis.vlines(values, lower, upper, color=colour, alpha=0.5, lw=2)
     else:
         axis.fill_between(values, lower, upper, color=colour, alpha=0.2, lw=0)

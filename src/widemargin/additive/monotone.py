@@ -221,18 +221,24 @@ def solve_monotone(
         low[-1], high[-1] = -np.inf, np.inf
     start = np.zeros(len(low))
     unit = GRADIENT_SHARE * _largest_slope(start, problem.evaluate(start)[1], low, high)
-    n_iter = 0
+    n_iter, slope = 0, start
+
+    def evaluate(w: FloatArray) -> tuple[float, FloatArray]:
+        nonlocal slope
+        objective, slope = problem.evaluate(w)
+        return objective, slope
 
     def look(intermediate_result: Any) -> None:
         nonlocal n_iter
         n_iter += 1
         if show is not None:
-            show(n_iter, float(intermediate_result.fun))
+            # The step ends where the objective was evaluated last.
+            show(n_iter, _largest_slope(intermediate_result.x, slope, low, high) / unit)
         if is_late(deadline):
             raise StopIteration
 
     found = minimize(
-        problem.evaluate, start, jac=True, method="L-BFGS-B", bounds=list(zip(low, high, strict=True)),
+        evaluate, start, jac=True, method="L-BFGS-B", bounds=list(zip(low, high, strict=True)),
         callback=look,
         options={
             "maxiter": max_iter, "maxfun": 20 * max_iter, "ftol": 0.0, "gtol": tol * unit,
