@@ -10,7 +10,17 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import additive, divide, early, experiments, map_table, pairs, projected, tune
+from benchmarks import (
+    additive,
+    distributed,
+    divide,
+    early,
+    experiments,
+    map_table,
+    pairs,
+    projected,
+    tune,
+)
 from benchmarks.machine import ROOT
 from benchmarks.papers.report import make_report, render_markdown, summarise_methods
 from benchmarks.render import render_page, replace_marked
@@ -34,6 +44,7 @@ FAMILY_PAGES = {
     "projected": (projected, "sparse-measurements.md", "sparse.md"),
     "tune": (tune, "tuning-measurements.md", "tuning.md"),
     "pairs": (pairs, "interactions-measurements.md", "interactions.md"),
+    "distributed": (distributed, "distributed-measurements.md", "distributed.md"),
 }
 
 
@@ -87,6 +98,9 @@ def render_families(folders: Folders) -> None:
         path = folders.docs / guide
         if family is early:
             measurements.append({"experiment": "early", "rows": early.summarise(measurements)})
+        if family is distributed:
+            estimated = distributed.estimate_cost(measurements)
+            measurements.append({"experiment": "cost", "rows": estimated})
         path.write_text(experiments.render_into(path.read_text(), measurements))
 
 
