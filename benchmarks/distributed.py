@@ -1,14 +1,18 @@
 """What a Dask cluster costs and saves: overhead, scaling, memory, the optimum, predictions.
 
-``python -m benchmarks.distributed run [name ...]`` measures and appends to the file
-``benchmarks/results/distributed.jsonl``; ``--rows N`` measures on fewer rows. ``python -m
-benchmarks.distributed table`` prints the tables. The cluster is a `LocalCluster` with one thread and
-2 GB for each worker. Processor seconds are those of the client, which also runs the scheduler, and of
-each worker: on a machine that others use too, they say more than wall seconds.
+``python -m benchmarks.distributed run [name ...]`` measures, and replaces what the file
+``benchmarks/results/distributed.jsonl`` holds for these experiments; ``--rows N`` measures on other
+numbers of rows, and keeps them only with ``--keep``. ``python -m benchmarks render --only families``
+fills the tables of ``docs/distributed.md``. The cluster is a `LocalCluster` with one thread and 2 GB for
+each worker.
+
+Processor seconds are those of the client, which also runs the scheduler, and of the workers. *Tasks*
+are the threads of the workers that run tasks, the rest is Dask itself. On a machine that others use
+too they say more than wall seconds. *Critical* is the client and the busiest worker, one after the
+other: the wall seconds that a machine with a core for every process would need at most.
 """
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -16,22 +20,31 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import dask
 import dask.array as da
 import numpy as np
+from scipy import sparse
+from scipy.optimize import nnls
 
 from benchmarks.experiments import render_rows
 from benchmarks.machine import describe_machine
-from benchmarks.papers.sets import load_set
+from benchmarks.papers.sets import ROUND_DIGITS, load_set
+from benchmarks.storage import read_measurements, write_measurements
 from benchmarks.timing import read_peak_rss
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, wait
 from widemargin import DCSVC
-from widemargin.distributed import DaskDCSVC
+from widemargin.datasets import load
+from widemargin.distributed import DaskAdditiveSVC, DaskDCSVC
 
+TITLE = "Fits on a Dask cluster"
 RESULTS = Path("benchmarks", "results", "distributed.jsonl")
-#: Features and rows of a chunk of the synthetic set, and its parameters.
-N_FEATURES, CHUNK_ROWS = 50, 50_000
-SYNTHETIC = {"C": 1.0, "gamma": 0.02, "n_levels": 3, "stop_level": 3}
+#: Features and rows of a chunk of the synthetic set, its parameters, and rows per cluster.
+N_FEATURES, CHUNK_ROWS, CLUSTER_ROWS = 50, 50_000, 7812
+SYNTHETIC = {"C": 10.0, "gamma": 0.005, "n_levels": 1, "stop_level": 1, "background": 0}
 EARLY = {"n_levels": 3, "stop_level": 3}
+#: Rows of a chunk of digits, and their parameters.
+DIGIT_ROWS = 20_000
+DIGITS = {"C": 1.0, "gamma": 2.0**-21, "n_levels": 1, "stop_level": 1, "background": 0}
 Row = dict[str, Any]
 
 
@@ -44,17 +57,72 @@ def open_cluster(n_workers: int) -> Iterator[Client]:
         ) as cluster,
         Client(cluster) as client,
     ):
-        X, y = make_synthetic(4000, 1000)
-        DaskDCSVC(**SYNTHETIC, client=client).fit(X, y)
+        DaskDCSVC(**suit(SYNTHETIC, 4000), client=client).fit(*make_synthetic(4000, 1000))
         yield client
 
 
-def make_synthetic(n_rows: int, chunk_rows: int = CHUNK_ROWS) -> tuple[Any, Any]:
-    """Rows made by the workers: Gaussian features, and a curved boundary in the first five."""
-    X = da.random.default_rng(0).normal(size=(n_rows, N_FEATURES), chunks=(chunk_rows, N_FEATURES))
+def suit(params: Row, n_rows: int) -> Row:
+    """Parameters with clusters of `CLUSTER_ROWS` rows, and eight sampled rows for each."""
+    n_clusters = max(4, round(n_rows / CLUSTER_ROWS))
+    return {**params, "n_clusters": n_clusters, "sample_size": max(1000, 8 * n_clusters)}
+
+
+def make_synthetic(n_rows: int, chunk_rows: int = CHUNK_ROWS, seed: int = 0) -> tuple[Any, Any]:
+    """Rows made by the workers: Gaussian features, and a curved boundary in the first ten."""
+    X = da.random.default_rng(seed).normal(
+        size=(n_rows, N_FEATURES), chunks=(chunk_rows, N_FEATURES)
+    )
     X = X.astype(np.float32)
-    score = X[:, 0] * X[:, 1] + X[:, 2] ** 2 + np.sin(2 * X[:, 3]) + X[:, 4] - 1.0
+    score = X[:, :10].sum(axis=1) + 0.5 * X[:, 0] * X[:, 1]
     return X, (score > 0).astype(np.int64)
+
+
+def make_digits(n_rows: int) -> tuple[Any, Any]:
+    """Digits of mnist made by the workers, shifted, scaled and turned at random; pixels of a byte."""
+    sizes = [min(DIGIT_ROWS, n_rows - start) for start in range(0, n_rows, DIGIT_ROWS)]
+    parts = [dask.delayed(deform_digits)(n, seed, pure=True) for seed, n in enumerate(sizes)]
+    X = [da.from_delayed(part[0], (n, 784), np.uint8) for part, n in zip(parts, sizes, strict=True)]
+    y = [da.from_delayed(part[1], (n,), np.int64) for part, n in zip(parts, sizes, strict=True)]
+    return da.concatenate(X), da.concatenate(y)
+
+
+def deform_digits(n_rows: int, seed: int, n_maps: int = 50) -> tuple[Any, Any]:
+    """Some digits of mnist: ``n_maps`` random maps of the plane, each for as many images."""
+    source, rng = load("mnist"), np.random.default_rng(seed)
+    rows = rng.integers(len(source.y_train), size=n_rows)
+    images = source.X_train.reshape(-1, 784)[rows].astype(np.float32)
+    for part in np.array_split(np.arange(n_rows), n_maps):
+        images[part] = images[part] @ draw_map(rng).T
+    y = np.isin(source.y_train[rows], ROUND_DIGITS).astype(np.int64)
+    return np.clip(images.round(), 0, 255).astype(np.uint8), y
+
+
+def draw_map(rng: np.random.Generator, side: int = 28) -> Any:
+    """A random map of the plane as a matrix that interpolates the pixels of an image."""
+    angle, scale = rng.uniform(-0.2, 0.2), rng.uniform(0.85, 1.15, 2)
+    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]) / scale
+    at = np.stack(np.meshgrid(np.arange(side), np.arange(side), indexing="ij")).reshape(2, -1)
+    middle = (side - 1) / 2
+    found = turn @ (at - middle) + middle + rng.uniform(-2, 2, (2, 1))
+    low = np.floor(found).astype(int)
+    parts, pixels = [], np.arange(side * side)
+    for step in np.ndindex(2, 2):
+        corner = low + np.array(step)[:, None]
+        weight = np.prod(1.0 - np.abs(found - corner), axis=0)
+        inside = ((corner >= 0) & (corner < side)).all(axis=0)
+        places = corner[0] * side + corner[1]
+        parts.append(
+            sparse.csr_matrix(
+                (weight[inside], (pixels[inside], places[inside])), (side * side, side * side)
+            )
+        )
+    return sum(parts).toarray().astype(np.float32)
+
+
+def read_task_seconds(dask_worker: Any) -> float:
+    """Processor seconds of the threads of a worker that run tasks."""
+    threads = dask_worker.executors["default"]._threads
+    return sum(time.clock_gettime(time.pthread_getcpuclockid(thread.ident)) for thread in threads)
 
 
 def read_usage(client: Client) -> dict[str, Any]:
@@ -62,6 +130,7 @@ def read_usage(client: Client) -> dict[str, Any]:
     return {
         "client": time.process_time(),
         "workers": client.run(time.process_time),
+        "tasks": sum(client.run(read_task_seconds).values()),
         "peak client": read_peak_rss(),
         "peak workers": max(client.run(read_peak_rss).values()),
         "n workers": client.run(lambda dask_worker: dask_worker.id),
@@ -74,11 +143,14 @@ def measure(client: Client, function: Callable[[], Any]) -> tuple[Any, Row]:
     value = function()
     seconds, after = time.perf_counter() - began, read_usage(client)
     each = [after["workers"][name] - before["workers"].get(name, 0.0) for name in after["workers"]]
+    of_client = after["client"] - before["client"]
     return value, {
         "wall (s)": seconds,
-        "client (CPU s)": after["client"] - before["client"],
+        "all (CPU s)": sum(each) + of_client,
+        "tasks (CPU s)": after["tasks"] - before["tasks"],
+        "client (CPU s)": of_client,
         "busiest worker (CPU s)": max(each),
-        "all (CPU s)": sum(each) + after["client"] - before["client"],
+        "critical (CPU s)": max(each) + of_client,
         "peak client (MB)": after["peak client"] / 1e6,
         "peak worker (MB)": after["peak workers"] / 1e6,
         "workers restarted": len(
@@ -87,130 +159,220 @@ def measure(client: Client, function: Callable[[], Any]) -> tuple[Any, Row]:
     }
 
 
+def measure_local(function: Callable[[], Any]) -> tuple[Any, Row]:
+    """Call a function in this process, and tell what it cost."""
+    began, cpu = time.perf_counter(), time.process_time()
+    value = function()
+    seconds = time.process_time() - cpu
+    return value, {
+        "wall (s)": time.perf_counter() - began, "all (CPU s)": seconds, "tasks (CPU s)": seconds,
+    }  # fmt: skip
+
+
 def as_collections(X: Any, y: Any, n_chunks: int = 8) -> tuple[Any, Any]:
     rows = -(-len(y) // n_chunks)
     return da.from_array(X, chunks=(rows, X.shape[1])), da.from_array(y, chunks=rows)
 
 
-def run_overhead(n_rows: int) -> Iterator[Row]:
-    """Data covtype, early: `DCSVC(n_jobs=2)` and `DaskDCSVC` on two workers, in turns."""
+def run_overhead(n_rows: int = 464_810) -> Iterator[Row]:
+    """Data covtype, early, 64 clusters: `DCSVC(n_jobs=2)` and `DaskDCSVC` on two workers, in turns."""
     data = load_set("covtype", n_rows)
     params = {**data.params, **EARLY}
     X, y = data.X_train, data.y_train
     with open_cluster(2) as client:
-        X_blocks, y_blocks = client.persist(as_collections(X, y))
+        blocks = client.persist(as_collections(X, y))
         DCSVC(**params, n_jobs=2).fit(X[:5000], y[:5000])
         for _ in range(2):
-            began, cpu = time.perf_counter(), time.process_time()
-            local = DCSVC(**params, n_jobs=2).fit(X, y)
-            took = {
-                "wall (s)": time.perf_counter() - began,
-                "all (CPU s)": time.process_time() - cpu,
-            }
+            local, took = measure_local(lambda: DCSVC(**params, n_jobs=2).fit(X, y))
             accuracy = 100.0 * local.score(data.X_test[:20_000], data.y_test[:20_000])
             yield {"method": "DCSVC(n_jobs=2)", "rows": len(y), **took, "accuracy (%)": accuracy}
-            model = DaskDCSVC(**params, client=client)
-            _, row = measure(client, lambda model=model: model.fit(X_blocks, y_blocks))
+            model, row = measure(client, lambda: DaskDCSVC(**params, client=client).fit(*blocks))
             accuracy = 100.0 * model.score(data.X_test[:20_000], data.y_test[:20_000])
             yield {
-                "method": "DaskDCSVC, 2 workers",
-                "rows": len(y),
-                **row,
+                "method": "DaskDCSVC, 2 workers", "rows": len(y), **row,
+                "all / DCSVC": row["all (CPU s)"] / took["all (CPU s)"],
+                "tasks / DCSVC": row["tasks (CPU s)"] / took["all (CPU s)"],
                 "accuracy (%)": accuracy,
-            }
+            }  # fmt: skip
 
 
-def run_scaling(n_rows: int) -> Iterator[Row]:
-    """Synthetic set of 50 features, early: one worker and two, the same rows and half of them."""
+def run_scaling(n_rows: int = 500_000) -> Iterator[Row]:
+    """Synthetic set of 50 features, early: one worker and two, the same rows and half of them.
+
+    Speed is the ratio of critical processor seconds to those of the first row, for as many rows.
+    """
+    first = None
     for n_workers, rows in ((1, n_rows), (2, n_rows), (1, n_rows // 2)):
         with open_cluster(n_workers) as client:
-            X, y = make_synthetic(rows)
-            X, y = client.persist((X, y))
-            model = DaskDCSVC(**SYNTHETIC, client=client)
+            X, y = client.persist(make_synthetic(rows))
+            wait([X, y])
+            model = DaskDCSVC(**suit(SYNTHETIC, n_rows), client=client)
             _, row = measure(client, lambda model=model, X=X, y=y: model.fit(X, y))
-            yield {"workers": n_workers, "rows": rows, **row}
+            pace = rows / row["critical (CPU s)"]
+            first = first or pace
+            yield {"workers": n_workers, "rows": rows, **row, "speed": pace / first}
 
 
-def run_memory(n_rows: int) -> Iterator[Row]:
-    """Synthetic set, early, rows made by two workers: memory of the client and of the workers."""
+def run_growth(sizes: tuple[int, ...] = (125_000, 250_000, 500_000)) -> Iterator[Row]:
+    """Synthetic set, early, clusters of 7,800 rows, rows made by two workers."""
+    for rows in sizes:
+        yield fit_made(rows)
+
+
+def run_memory(n_rows: int = 2_000_000) -> Iterator[Row]:
+    """Synthetic set of 50 features, early, rows made by two workers: memory of client and workers."""
+    yield fit_made(n_rows)
+
+
+def fit_made(n_rows: int) -> Row:
+    """Fit the synthetic set, made by two workers."""
     with open_cluster(2) as client:
         X, y = make_synthetic(n_rows)
-        model = DaskDCSVC(**SYNTHETIC, client=client)
+        params = suit(SYNTHETIC, n_rows)
+        model = DaskDCSVC(**params, client=client)
         _, row = measure(client, lambda: model.fit(X, y))
-        test_X, test_y = make_synthetic(20_000, 20_000)
-        yield {
-            "rows": n_rows, "data (MB)": 4e-6 * n_rows * N_FEATURES, **row,
-            "support vectors": len(model.support_),
-            "accuracy (%)": 100.0 * model.score(test_X, test_y),
+        test = make_synthetic(20_000, 20_000, seed=1)
+        return {
+            "rows": n_rows, "clusters": params["n_clusters"], "data (MB)": 4e-6 * n_rows * N_FEATURES,
+            **row, "support vectors": len(model.support_),
+            "accuracy (%)": 100.0 * model.score(*test),
         }  # fmt: skip
 
 
-def run_predict(n_rows: int) -> Iterator[Row]:
-    """Synthetic set, early model of 100,000 rows: predictions of rows made by two workers."""
+def run_digits(n_rows: int = 2_000_000) -> Iterator[Row]:
+    """Deformed digits, round ones against others, early, made by two workers: memory of all."""
     with open_cluster(2) as client:
-        model = DaskDCSVC(**SYNTHETIC, client=client).fit(*make_synthetic(100_000))
+        X, y = make_digits(n_rows)
+        params = suit(DIGITS, n_rows)
+        model = DaskDCSVC(**params, client=client)
+        _, row = measure(client, lambda: model.fit(X, y))
+        test = deform_digits(10_000, 10**6)
+        yield {
+            "rows": n_rows, "clusters": params["n_clusters"], "data (MB)": 784e-6 * n_rows,
+            **row, "support vectors": len(model.support_),
+            "accuracy (%)": 100.0 * model.score(*test),
+        }  # fmt: skip
+
+
+def run_additive(n_rows: int = 2_000_000) -> Iterator[Row]:
+    """Deformed digits, `DaskAdditiveSVC` with the chi2 kernel, made by two workers."""
+    with open_cluster(2) as client:
+        X, y = make_digits(n_rows)
+        model = DaskAdditiveSVC(client=client)
+        _, row = measure(client, lambda: model.fit(X, y))
+        test = deform_digits(10_000, 10**6)
+        yield {
+            "rows": n_rows, "data (MB)": 784e-6 * n_rows, **row, "passes": int(np.max(model.n_iter_)),
+            "accuracy (%)": 100.0 * model.score(*test),
+        }  # fmt: skip
+
+
+def run_predict(n_rows: int = 10_000_000) -> Iterator[Row]:
+    """Synthetic set, early model of 100,000 rows: lazy predictions of rows made by two workers."""
+    with open_cluster(2) as client:
+        model = DaskDCSVC(**suit(SYNTHETIC, 100_000), client=client)
+        model.fit(*make_synthetic(100_000))
         X, _ = make_synthetic(n_rows)
         ones, row = measure(client, lambda: int(model.predict(X).sum().compute()))
-        yield {"rows": n_rows, **row, "share of class 1 (%)": 100.0 * ones / n_rows}
-
-
-def run_exact(n_rows: int) -> Iterator[Row]:
-    """Data covtype, the optimum: objective of `DCSVC` and of `DaskDCSVC` on two workers."""
-    data = load_set("covtype", n_rows)
-    X, y = data.X_train, data.y_train
-    with open_cluster(2) as client:
-        began, cpu = time.perf_counter(), time.process_time()
-        local = DCSVC(**data.params, n_jobs=2).fit(X, y)
-        took = {"wall (s)": time.perf_counter() - began, "all (CPU s)": time.process_time() - cpu}
-        yield {"method": "DCSVC(n_jobs=2)", "rows": len(y), **took, "objective": local.objective_}
-        model = DaskDCSVC(**data.params, client=client, verbose=2)
-        _, row = measure(client, lambda: model.fit(*as_collections(X, y)))
-        apart = abs(model.objective_ / local.objective_ - 1.0)
         yield {
-            "method": "DaskDCSVC, 2 workers", "rows": len(y), **row, "objective": model.objective_,
-            "relative difference": apart, "violation": model.violation_,
+            "rows": n_rows, "data (MB)": 4e-6 * n_rows * N_FEATURES, **row,
+            "share of class 1 (%)": 100.0 * ones / n_rows,
         }  # fmt: skip
 
 
-EXPERIMENTS: dict[str, tuple[Callable[[int], Iterator[Row]], int]] = {
-    "overhead": (run_overhead, 464_810),
-    "scaling": (run_scaling, 500_000),
-    "memory": (run_memory, 2_000_000),
-    "predict": (run_predict, 10_000_000),
-    "exact": (run_exact, 464_810),
+def run_exact(sizes: tuple[int, ...] = (20_000, 50_000)) -> Iterator[Row]:
+    """Data covtype, the optimum: objective of `DCSVC` and of `DaskDCSVC` on two workers."""
+    for n_rows in sizes:
+        data = load_set("covtype", n_rows)
+        X, y = data.X_train, data.y_train
+        with open_cluster(2) as client:
+            local, took = measure_local(lambda: DCSVC(**data.params, n_jobs=2).fit(X, y))  # noqa: B023
+            yield {
+                "method": "DCSVC(n_jobs=2)", "rows": len(y), **took, "objective": local.objective_,
+            }  # fmt: skip
+            model = DaskDCSVC(**data.params, client=client)
+            _, row = measure(client, lambda: model.fit(*as_collections(X, y)))  # noqa: B023
+            yield {
+                "method": "DaskDCSVC, 2 workers", "rows": len(y), **row,
+                "objective": model.objective_,
+                "relative difference": abs(model.objective_ / local.objective_ - 1.0),
+                "violation": model.violation_,
+            }  # fmt: skip
+
+
+def estimate_cost(measurements: list[dict[str, Any]]) -> list[Row]:
+    """A model of the cost of an early fit, from the growth; checked where more rows were measured.
+
+    With clusters of a fixed size, a row costs a fixed time to make, to move and to solve, and a time
+    in proportion to the sampled rows, eight for each cluster, to find its cluster.
+    """
+    rows = {m["experiment"]: m["rows"] for m in measurements}
+    if "growth" not in rows:
+        return []
+    points = [*rows["growth"], *rows.get("memory", [])]
+    sizes = np.array([row["rows"] for row in points], np.float64)
+    seconds = np.array([row["all (CPU s)"] for row in points])
+    known = len(rows["growth"])
+    design = np.column_stack([np.ones_like(sizes), sizes, sizes * _count_sampled(sizes)])
+    weight = 1.0 / seconds[:known, None]
+    factors, _ = nnls(weight * design[:known], np.ones(known))
+    asked = np.array([*sizes, 1e6, 1e7, 1e8])
+    model = np.column_stack([np.ones_like(asked), asked, asked * _count_sampled(asked)]) @ factors
+    return [
+        {
+            "rows": int(n), "clusters": max(4, round(n / CLUSTER_ROWS)),
+            "sampled rows": int(_count_sampled(n)),
+            "measured (CPU s)": float(seconds[k]) if k < len(points) else None,
+            "model (CPU s)": float(model[k]),
+            "model on 16 workers (minutes)": float(model[k]) / 16 / 60,
+            "rows on a worker of 16 (GB)": 4e-9 * n * N_FEATURES / 16,
+        }
+        for k, n in enumerate(asked)
+    ]  # fmt: skip
+
+
+def _count_sampled(n_rows: Any) -> Any:
+    return np.maximum(1000, 8 * np.maximum(4, np.round(np.asarray(n_rows) / CLUSTER_ROWS)))
+
+
+EXPERIMENTS: dict[str, Callable[..., Iterator[Row]]] = {
+    "overhead": run_overhead,
+    "growth": run_growth,
+    "memory": run_memory,
+    "scaling": run_scaling,
+    "exact": run_exact,
+    "predict": run_predict,
+    "additive": run_additive,
+    "digits": run_digits,
 }
 
 
-def run(names: list[str], rows: int | None) -> None:
+def run(names: list[str], rows: list[int] | None, is_kept: bool) -> None:
+    """Measure, and keep what was measured."""
     machine = describe_machine()
     for name in names:
-        function, usual = EXPERIMENTS[name]
-        for row in function(rows or usual):
+        done = []
+        takes_several = name in ("growth", "exact")
+        given = () if rows is None else ((tuple(rows),) if takes_several else (rows[0],))
+        for row in EXPERIMENTS[name](*given):
             print(name, row, file=sys.stderr, flush=True)
-            with RESULTS.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"experiment": name, **row, "machine": machine}) + "\n")
-
-
-def show_tables() -> str:
-    """The tables of all measurements on file."""
-    found: dict[str, list[Row]] = {}
-    for line in RESULTS.read_text("utf-8").splitlines():
-        row = json.loads(line)
-        del row["machine"]
-        found.setdefault(row.pop("experiment"), []).append(row)
-    parts = []
-    for name, rows in found.items():
-        parts += [f"## {name}", "", str(EXPERIMENTS[name][0].__doc__), "", *render_rows(rows), ""]
-    return "\n".join(parts)
+            done.append(row)
+            if is_kept:
+                kept = [m for m in read_measurements(RESULTS) if m["experiment"] != name]
+                measured = {"experiment": name, "rows": done, "machine": machine}
+                write_measurements(RESULTS, [*kept, measured])
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("command", choices=["run", "table"])
     parser.add_argument("names", nargs="*", metavar="name")
-    parser.add_argument("--rows", type=int)
+    parser.add_argument("--rows", type=int, nargs="+")
+    parser.add_argument("--keep", action="store_true")
     given = parser.parse_args()
     if given.command == "table":
-        print(show_tables())
+        for measured in read_measurements(RESULTS):
+            print(measured["experiment"], *render_rows(measured["rows"]), "", sep="\n")
     else:
-        run(given.names or list(EXPERIMENTS), given.rows)
+        is_kept = given.keep or given.rows is None
+        run(given.names or list(EXPERIMENTS), given.rows, is_kept)

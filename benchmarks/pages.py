@@ -13,6 +13,7 @@ from pathlib import Path
 from benchmarks import (
     additive,
     additive_svr,
+    distributed,
     divide,
     early,
     experiments,
@@ -47,6 +48,7 @@ FAMILY_PAGES = {
     "projected": (projected, "sparse-measurements.md", "sparse.md"),
     "tune": (tune, "tuning-measurements.md", "tuning.md"),
     "pairs": (pairs, "interactions-measurements.md", "interactions.md"),
+    "distributed": (distributed, "distributed-measurements.md", "distributed.md"),
 }
 
 
@@ -103,6 +105,9 @@ def render_families(folders: Folders) -> None:
         path = folders.docs / guide
         if family is early:
             measurements.append({"experiment": "early", "rows": early.summarise(measurements)})
+        if family is distributed:
+            estimated = distributed.estimate_cost(measurements)
+            measurements.append({"experiment": "cost", "rows": estimated})
         path.write_text(experiments.render_into(path.read_text(), measurements))
 
 
