@@ -279,6 +279,10 @@ class _Group:
         self.positives = problem.positives[members]
         self.labels, self.step = problem.labels, problem.step
         self.moves = np.zeros(len(members))
+        #: Rows of the positive class of each problem, for intercepts without penalty.
+        self.own_rows = [
+            np.flatnonzero(self.labels == label) for label in self.positives if self.step
+        ]
         n, k = len(problem.labels), len(members)
         self.alpha = np.zeros((n, k))
         self.shrunk = np.zeros((n, k), bool)
@@ -392,12 +396,10 @@ class _Group:
         ``step sum(y a)``. Then the intercept becomes the next centre: this is the method of
         multipliers, with the intercept as multiplier.
         """
-        self.moves[:] = 0.0
-        for k in np.flatnonzero(going):
-            # A matrix of signs would be as large as the dual variables.
-            positive = self.alpha[:, k].sum(where=self.labels == self.positives[k])
-            self.moves[k] = self.step * (2.0 * positive - self.alpha[:, k].sum())
-            self.violation[k] = max(self.violation[k], abs(self.moves[k]))
+        # A matrix of signs would be as large as the dual variables.
+        positive = np.array([self.alpha[rows, k].sum() for k, rows in enumerate(self.own_rows)])
+        self.moves = np.where(going, self.step * (2.0 * positive - self.alpha.sum(axis=0)), 0.0)
+        self.violation[going] = np.maximum(self.violation, np.abs(self.moves))[going]
 
     def _sweep(
         self, order: NDArray[np.intp], tops: FloatArray, bottoms: FloatArray, deadline: float | None

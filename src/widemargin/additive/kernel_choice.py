@@ -1,6 +1,6 @@
 """The choice among kernels by held-out rows of a sample."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +9,8 @@ from widemargin.problem import Problem, take_rows
 
 #: Most rows of the sample, and the number of its parts, each of which is held out once.
 SAMPLE_ROWS, N_FOLDS = 2000, 3
+#: Most times that few rows are dealt into parts, which makes as many predictions as a full sample.
+MOST_DEALS = 5
 
 
 def choose_by_folds(
@@ -32,22 +34,33 @@ def choose_by_folds(
 
     Notes
     -----
-    The sample has at most `SAMPLE_ROWS` rows, and the parts have equal shares of every class. Parts
-    without which there is one class only are not held out; without any part the first name is chosen.
+    The sample has at most `SAMPLE_ROWS` rows, and the parts have equal shares of every class. Fewer
+    rows are dealt into parts several times. Parts without which there is one class only are not held
+    out; without any part the first name is chosen.
     """
     chosen = np.random.default_rng(seed).permutation(len(problem.labels))[:SAMPLE_ROWS]
     sample = take_rows(problem, np.sort(chosen))
-    fold = deal_folds(sample.labels, seed)
     right = dict.fromkeys(names, 0.0)
-    for number in range(N_FOLDS):
-        inside, held = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
-        if len(held) == 0 or len(np.unique(sample.labels[inside])) < 2:
-            continue
-        train, test = take_rows(sample, inside), take_rows(sample, held)
+    for train, test in split_sample(sample, seed):
         for name in names:
             is_right = predict(name, train, test) == test.labels
             right[name] += float(test.sample_weights @ is_right)
     return max(names, key=lambda name: right[name])
+
+
+def split_sample(sample: Problem, seed: int) -> Iterator[tuple[Problem, Problem]]:
+    """Yield rows to fit to and rows held out, for every part of every deal."""
+    for deal in range(count_deals(len(sample.labels))):
+        fold = deal_folds(sample.labels, seed + deal)
+        for number in range(N_FOLDS):
+            inside, held = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
+            if len(held) > 0 and len(np.unique(sample.labels[inside])) >= 2:
+                yield take_rows(sample, inside), take_rows(sample, held)
+
+
+def count_deals(n_rows: int) -> int:
+    """Return how often so many rows are dealt into parts; few rows more than once."""
+    return min(MOST_DEALS, max(1, SAMPLE_ROWS // n_rows))
 
 
 def deal_folds(labels: NDArray[np.intp], seed: int) -> NDArray[np.intp]:
