@@ -15,6 +15,7 @@ from sklearn.svm import SVR, LinearSVR
 
 import widemargin
 from widemargin import AdditiveSVR, KernelSVR, plotting
+from widemargin.additive import target_newton
 from widemargin.additive.target_descent import find_shift
 from widemargin.cli.command import main
 from widemargin.export import to_c, to_onnx
@@ -54,6 +55,32 @@ def test_a_free_intercept_is_that_of_libsvm(curves, loss, C):
     # The intercept is not unique where all dual variables are at their bounds.
     assert_allclose(predicted - predicted.mean(), expected - expected.mean(), atol=1e-2)
     assert sum_losses(loss, y, predicted) <= sum_losses(loss, y, expected) * (1 + 1e-7)
+
+
+@pytest.mark.parametrize("fit_intercept", ["free", True, False])
+@pytest.mark.parametrize("make_rows", [np.asarray, sparse.csr_array])
+def test_newton_and_coordinate_descent_agree(curves, make_rows, fit_intercept, monkeypatch):
+    X, y = curves
+    X, y = np.where(X > 0.3, X, 0.0), y / 50.0
+    weights = np.random.default_rng(6).random(len(y)) + 0.1
+    model = AdditiveSVR(C=20.0, fit_intercept=fit_intercept, scaling=None, **EXACT)
+    newton = model.fit(make_rows(X), y, weights).predict(X)
+    n_steps, violation = model.n_iter_, model.violation_
+    monkeypatch.setattr(target_newton, "MAX_COEFS", 0)
+    descent = model.fit(make_rows(X), y, weights).predict(X)
+    assert n_steps < 20 < model.n_iter_
+    assert violation < 1e-8
+    assert_allclose(newton, descent, atol=1e-5)
+
+
+def test_newton_stops_at_limits(curves):
+    X, y = curves
+    with pytest.warns(ConvergenceWarning, match="max_iter=1 passes"):
+        model = AdditiveSVR(C=1e4, tol=1e-9, max_iter=1).fit(X, y)
+    assert (model.n_iter_, model.stop_reason_) == (1, "max_iter")
+    with pytest.warns(ConvergenceWarning, match="max_time"):
+        model.set_params(max_time=1e-9).fit(X, y)
+    assert model.n_iter_ == 0
 
 
 def sum_losses(loss, y, predicted):
@@ -162,8 +189,10 @@ def test_shares_add_up_to_predictions(curves):
     assert_allclose(np.diff(model.predict(rows)), np.diff(heights), atol=1e-8)
 
 
-def test_a_warm_start_continues(curves):
+@pytest.mark.parametrize("n_coefs", [0, 128])
+def test_a_warm_start_continues(curves, n_coefs, monkeypatch):
     X, y = curves
+    monkeypatch.setattr(target_newton, "MAX_COEFS", n_coefs)
     for loss in LOSSES:
         model = AdditiveSVR(C=1.0, loss=loss, warm_start=True).fit(X, y)
         n_cold = AdditiveSVR(C=1.0, loss=loss).fit(X, y).n_iter_
@@ -174,12 +203,14 @@ def test_a_warm_start_continues(curves):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_a_stopped_fit_is_no_worse_than_a_constant(curves, loss):
+def test_a_stopped_fit_is_no_worse_than_a_constant(curves, loss, monkeypatch):
     X, y = curves
+    monkeypatch.setattr(target_newton, "MAX_COEFS", 0)
     model = AdditiveSVR(C=1e6, loss=loss, max_iter=1)
     with pytest.warns(ConvergenceWarning, match="max_iter=1 passes"):
         model.fit(X, y)
     assert model.stop_reason_ == "max_iter"
+    assert sum_losses(loss, y, model.predict(X)) <= sum_losses(loss, y, np.median(y))
     with pytest.warns(ConvergenceWarning, match="max_time"):
         model.set_params(max_time=1e-9, max_iter=1000).fit(X, y)
     assert sum_losses(loss, y, model.predict(X)) <= sum_losses(loss, y, np.median(y))

@@ -80,7 +80,7 @@ default="squared_epsilon_insensitive"
         Stop when no optimality condition is violated by more than this share of the standard deviation
         of the targets.
     max_iter : int, default=1000
-        Maximum number of passes over the data.
+        Maximum number of passes over the data, or of steps of Newton's method.
     max_time : float or None, default=None
         Seconds after which a fit stops with its current model, or with the best constant if that has
         a smaller loss on the training rows.
@@ -117,7 +117,8 @@ default="squared_epsilon_insensitive"
     origin_ : ndarray of shape (n_features,)
         Numbers that are subtracted from the features, as in `AdditiveSVC`.
     n_iter_ : int
-        Number of passes.
+        Number of passes of coordinate descent, or of steps of Newton's method, which solves problems
+        with the squared loss and at most 128 coefficients.
     stop_reason_ : str
         ``"converged"``, ``"max_iter"`` or ``"max_time"``.
     violation_ : float

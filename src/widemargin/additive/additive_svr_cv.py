@@ -27,7 +27,7 @@ class AdditiveSVRCV(AdditiveSearch, RegressorMixin, BaseEstimator):
     Parameters
     ----------
     Cs : int or array-like of float, default=10
-        Values of C, or how many to choose from a hundredth to a hundred times the C that
+        Values of C, or how many to choose from a hundredth to ten times the C that
         ``AdditiveSVR(C="scale")`` has. A range found from the data is extended while the best value is
         at its end.
     cv : int, splitter or iterable, default=5

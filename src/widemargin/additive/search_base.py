@@ -28,7 +28,7 @@ from widemargin.problem import Problem, take_rows
 from widemargin.progress import show_cells
 
 #: Ends of the range of C that is found from the data, in units of the C of ``C="scale"``.
-COST_RANGE = (0.01, 100.0)
+COST_RANGE = (0.01, 10.0)
 
 
 class AdditiveSearch(FoldSearch):
@@ -162,8 +162,10 @@ class AdditiveSearch(FoldSearch):
 
     def _warn_of_end(self, found: Found) -> None:
         """Say that the best of the given values may not be the best of all."""
-        costs = found.surface.grid.costs
-        if not found.is_on_border and len(costs) > 1 and self.C_ in (costs.min(), costs.max()):
+        costs, means = found.surface.grid.costs, found.surface.means[0, 0]
+        is_alone = np.count_nonzero(means == found.score) == 1 < len(costs)
+        is_end = self.C_ in (costs.min(), costs.max())
+        if is_alone and is_end and not found.is_on_border:
             warnings.warn(
                 f"{type(self).__name__}: the best C, {self.C_:g}, is at the end of Cs; give values "
                 "beyond it, or an integer",

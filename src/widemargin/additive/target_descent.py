@@ -32,6 +32,7 @@ from widemargin.additive.dual_descent import (
     LinearResult,
     WarmStart,
 )
+from widemargin.additive.target_newton import prefers_newton, solve_newton
 from widemargin.budget import StopReason
 from widemargin.deadline import is_late
 from widemargin.parallel import Workers
@@ -116,6 +117,11 @@ def descend_targets(
     result : LinearResult
         Coefficients, signed dual variables of shape (n, 1), and the reason for stopping.
     """
+    if prefers_newton(rows, problem.is_squared):
+        return solve_newton(
+            rows, problem.targets, problem.costs(), problem.epsilon, settings, is_free=is_free,
+            start=start, callback=callback,
+        )  # fmt: skip
     if not is_free:
         return _solve(rows, problem, settings, workers, start, callback)
     # The step for which a pass moves the intercept by some standard deviations of the targets if all
