@@ -75,9 +75,10 @@ def search_all() -> Iterator[Row]:
     """Searches of 10 x 10 cells with 5 folds.
 
     The grid is the one that `KernelSVCCV` finds; it is not extended. Both searches have one thread.
-    The rules of halving were chosen on the sets that ``rules`` marks as seen. `SVC` is fitted to one fold in nine of the cells, spread over the grid; its processor seconds are
-    multiplied by 100 / 9 cells and by the folds. A ratio is one of processor seconds, so that other
-    work on the machine does not count. Accuracies are those of the final model on the test rows.
+    The rules of halving were chosen on the sets that the column ``rules`` calls seen. `SVC` is fitted
+    to one fold in nine of the cells, spread over the grid; its processor seconds are multiplied by
+    100 / 9 cells and by the folds. A ratio is one of processor seconds, so that other work on the
+    machine does not count. Accuracies are those of the final model on the test rows.
     """
     for name, (load_set, n_rows) in SETS.items():
         yield compare(name, load_set(), n_rows)

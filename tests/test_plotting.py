@@ -249,8 +249,9 @@ def test_plot_search_without_gamma_and_with_epsilon(iris):
     np.testing.assert_allclose(image, model.scores_.mean(axis=3)[:, :, at])
 
 
-def test_plot_search_shows_the_chosen_degree(iris):
-    model = KernelSVCCV(kernel="poly", degree=[1, 3], Cs=[0.1, 1.0], gammas=[0.1], cv=3).fit(*iris)
+@pytest.mark.parametrize("shapes", [{"degree": [1, 3]}, {"degree": [1, 3], "coef0": [0.0, 1.0]}])
+def test_plot_search_shows_the_chosen_degree_and_coef0(shapes, iris):
+    model = KernelSVCCV(kernel="poly", Cs=[0.1, 1.0], gammas=[0.1], cv=3, **shapes).fit(*iris)
     image = plotting.plot_search(model).axes[0].images[0].get_array()
     np.testing.assert_allclose(image, model.scores_.mean(axis=2))
 

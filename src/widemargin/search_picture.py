@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 #: Colour of cells without a score on all rows, and of what is marked.
 UNKNOWN, MARK = "#d9d9d9", "#e08214"
 #: Most numbers that an axis shows.
-MOST_TICKS = 8
+MOST_TICKS = 6
 
 
 def draw_search(model: KernelSearch, plt: Any) -> "Figure":
@@ -33,7 +33,7 @@ class _SearchGrid:
         results = model.cv_results_
         self.costs, self.gammas = np.sort(model.Cs_), np.sort(model.gammas_)
         chosen = np.ones(len(results["params"]), bool)
-        for name in {"epsilon", "degree"} & set(model.best_params_):
+        for name in {"epsilon", "degree", "coef0"} & set(model.best_params_):
             chosen &= np.asarray(results[f"param_{name}"]) == model.best_params_[name]
         cells = np.flatnonzero(chosen)
         c = np.searchsorted(self.costs, np.asarray(results["param_C"], float)[cells])
@@ -76,11 +76,20 @@ def _draw_surface(axis: Any, figure: Any, grid: _SearchGrid) -> None:
 
 
 def _label_axis(set_ticks: Any, set_label: Any, values: Any, name: str) -> None:
-    step = -(-len(values) // MOST_TICKS)
-    at = np.arange(0, len(values), step)
+    at = _choose_ticks(len(values))
     has_values = not np.isnan(values).any()
-    set_ticks(at, [f"{values[i]:.3g}" if has_values else "" for i in at])
+    set_ticks(at, [_write_number(values[i]) if has_values else "" for i in at])
     set_label(name if has_values else "")
+
+
+def _choose_ticks(n_values: int) -> Any:
+    """Numbers of the values that an axis shows."""
+    return np.arange(0, n_values, -(-n_values // MOST_TICKS))
+
+
+def _write_number(value: float) -> str:
+    """Three digits, without an exponent up to a million: labels with one run into each other."""
+    return f"{value:.3g}" if not 1000 <= value < 1e6 else f"{float(f'{value:.3g}'):.0f}"
 
 
 def _draw_best_line(axis: Any, grid: _SearchGrid) -> None:
@@ -94,6 +103,10 @@ def _draw_best_line(axis: Any, grid: _SearchGrid) -> None:
             low, high = grid.means[g] - grid.spread[g], grid.means[g] + grid.spread[g]
             axis.fill_between(grid.costs, low, high, color=colour, alpha=0.2, linewidth=0)
     axis.set_xscale("log")
+    shown = grid.costs[_choose_ticks(len(grid.costs))]
+    axis.set_xticks(shown, [_write_number(cost) for cost in shown])
+    axis.set_xticks([], minor=True)
+    axis.set_xlim(grid.costs[0] / 1.2, grid.costs[-1] * 1.2)
     axis.set_xlabel("C")
     axis.set_ylabel("Mean score, and spread of the folds")
     axis.spines[["top", "right"]].set_visible(False)

@@ -100,7 +100,8 @@ def _add_tune(commands: Any) -> None:
     tune = commands.add_parser(
         "tune", help="choose C and gamma by cross-validation and fit a KernelSVC", description=
         "Choose C and gamma of a KernelSVC by cross-validation on FILE, fit it to all rows and write "
-        f"a model file. {_FILE_HELP}",
+        "a model file. --scale scales by all rows before they are split into folds, because cells and "
+        f"folds share the distances between rows. {_FILE_HELP}",
     )  # fmt: skip
     tune.add_argument("file", metavar="FILE", type=Path)
     tune.add_argument("-o", "--output", metavar="MODEL", type=Path, required=True)
