@@ -20,8 +20,8 @@ from widemargin.kernels.tiles_fast import copy_stored_rows
 
 #: Most points of such a problem, and most where kernel rows are computed one by one, as those of few
 #: features are, unless the matrix is there already; computing all of a larger one takes longer than a
-#: solution with working sets. The larger matrix has 31 MB: glibc returns memory of more than 32 MB to the
-#: system, and the first touch of fresh memory may take longer than the fit.
+#: solution with working sets. The larger matrix has 31 MB: glibc returns memory of more than 32 MB to
+#: the system, and the first touch of fresh memory may take longer than the fit.
 WHOLE_ROWS, SINGLE_ROWS = 2000, 2800
 #: Pair updates per point before variables at their bounds are shrunk away and Newton steps are tried:
 #: most problems are solved by then.
