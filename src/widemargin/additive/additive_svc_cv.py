@@ -97,9 +97,9 @@ class AdditiveSVCCV(AdditiveSearch, ClassifierMixin, BaseEstimator):
     >>> from sklearn.datasets import load_digits
     >>> from widemargin import AdditiveSVCCV
     >>> X, y = load_digits(return_X_y=True)
-    >>> model = AdditiveSVCCV(Cs=[0.0001, 0.001, 0.01], cv=3).fit(X[:600], y[:600])
+    >>> model = AdditiveSVCCV(Cs=[0.0001, 0.01, 1.0], cv=3).fit(X[:600], y[:600])
     >>> model.C_
-    0.001
+    0.01
     """
 
     _estimator = AdditiveSVC
