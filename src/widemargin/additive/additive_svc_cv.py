@@ -97,7 +97,7 @@ class AdditiveSVCCV(AdditiveSearch, ClassifierMixin, BaseEstimator):
     >>> from sklearn.datasets import load_digits
     >>> from widemargin import AdditiveSVCCV
     >>> X, y = load_digits(return_X_y=True)
-    >>> model = AdditiveSVCCV(Cs=[0.0001, 0.01, 1.0], cv=3).fit(X[:600], y[:600])
+    >>> model = AdditiveSVCCV(Cs=[0.0001, 0.01, 1.0], cv=3).fit(X[:1000], y[:1000])
     >>> model.C_
     0.01
     """
