@@ -113,6 +113,7 @@ def test_the_smallest_loss_is_chosen(
 ):
     """Decision values are such that every model has the loss that the case says."""
     monkeypatch.setattr("widemargin.divide.trial.WORTH_SHARE", worth)
+    monkeypatch.setattr("widemargin.divide.trial.SAMPLE_SHARE", min(worth, 0.45))
     duals = make_duals(N)
     trial = draw_small(duals)
     order = np.setdiff1d(np.arange(N), trial.tested)

@@ -42,8 +42,9 @@ from widemargin.kernels import Index
 #: A sample has as many rows as the root of this times the number of all rows, so that its kernel
 #: matrix, and with it the time to solve it, grows in proportion to the number of all rows.
 VALUES_PER_ROW = 10_000
-#: What costs more than this share of the whole problem is not worth its loss.
-WORTH_SHARE = 0.6
+#: A sample, or clusters on top of one, that costs more than this share of the whole problem is not
+#: worth its loss. The trial has a cost too, which is not counted.
+SAMPLE_SHARE, WORTH_SHARE = 0.45, 0.6
 #: One row in so many of a tried cluster is held out. Clusters are tried until so many rows are held
 #: out and so many clusters are tried, but at most one cluster in so many.
 HELD_OUT, WANTED_ROWS, LEAST_CLUSTERS, CLUSTER_SHARE = 5, 2000, 4, 4
@@ -173,7 +174,7 @@ def choose_models(
     if alone <= min(SAMPLE_GAIN * losses.sample, losses.both / LEAST_GAIN):
         return Choice(None, 0, True)
     costs = _Costs.estimate(duals, small, (n_small, n_sample, len(order)), plan)
-    if costs.sample > WORTH_SHARE * costs.whole:
+    if costs.sample > SAMPLE_SHARE * costs.whole:
         return Choice(None, 0, False)
     large = solve(duals, np.sort(order[:n_sample]))
     losses = _measure_sample(trial, tried, [large[p] for p in trial.problems], solve, decide)
