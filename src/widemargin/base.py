@@ -17,7 +17,13 @@ from widemargin.parallel import count_threads
 from widemargin.parameters import check_choices
 from widemargin.problem import Problem
 from widemargin.transaction import all_or_nothing
-from widemargin.validation import FLOAT_ROWS, validate_partial, validate_problem, validate_queries
+from widemargin.validation import (
+    FLOAT_ROWS,
+    Layout,
+    validate_partial,
+    validate_problem,
+    validate_queries,
+)
 
 
 class OneVsRest(CallbackSupportMixin, DocLinkMixin, ClassifierMixin, BaseEstimator, ABC):
@@ -145,10 +151,15 @@ class OneVsRest(CallbackSupportMixin, DocLinkMixin, ClassifierMixin, BaseEstimat
     @abstractmethod
     def _warn_unless_converged(self) -> None: ...
 
+    @property
+    def _query_layout(self) -> Layout:
+        """How data to predict on may be stored."""
+        return self._layout
+
     def _check_queries(self, X: Any) -> Any:
         check_is_fitted(self)
         X = self._take_given(X, is_first=False)
-        return self._take_features(validate_queries(self, X, self._layout))
+        return self._take_features(validate_queries(self, X, self._query_layout))
 
     def _scores(self, decisions: NDArray[np.float64]) -> NDArray[np.float64]:
         return decisions.ravel() if len(self.classes_) == 2 else decisions
