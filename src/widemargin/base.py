@@ -20,7 +20,13 @@ from widemargin.parallel import count_threads
 from widemargin.parameters import check_choices
 from widemargin.problem import Problem
 from widemargin.transaction import all_or_nothing
-from widemargin.validation import FLOAT_ROWS, validate_partial, validate_problem, validate_queries
+from widemargin.validation import (
+    FLOAT_ROWS,
+    Layout,
+    validate_partial,
+    validate_problem,
+    validate_queries,
+)
 
 
 class FunctionsMixin(CallbackSupportMixin, DocLinkMixin):
@@ -79,10 +85,15 @@ class FunctionsMixin(CallbackSupportMixin, DocLinkMixin):
         self._check_features(X)
         return X
 
+    @property
+    def _query_layout(self) -> Layout:
+        """How data to predict on may be stored."""
+        return self._layout
+
     def _check_queries(self, X: Any) -> Any:
         check_is_fitted(self)
         X = self._take_given(X, is_first=False)
-        return self._take_features(validate_queries(self, X, self._layout))
+        return self._take_features(validate_queries(self, X, self._query_layout))
 
 
 class OneVsRest(FunctionsMixin, ClassifierMixin, BaseEstimator, ABC):

@@ -142,6 +142,9 @@ def test_missing_values_are_errors_unless_asked_for():
         AdditiveSVC(**ONE).fit(sparse.csr_matrix(X), y)
     with pytest.raises(ValueError, match="missing: must be one of"):
         AdditiveSVC(missing="ignore").fit(X, y)
+    plain = AdditiveSVC().fit(np.nan_to_num(X), y).set_params(missing="code")
+    with pytest.raises(ValueError, match="contains NaN"):
+        plain.predict(X)
     assert AdditiveSVC(**ONE).__sklearn_tags__().input_tags.allow_nan
     assert not AdditiveSVC().__sklearn_tags__().input_tags.allow_nan
 

@@ -35,6 +35,11 @@ class IndicatorsMixin(TablesMixin):
     def _layout(self) -> Layout:  # type: ignore[override]
         return replace(ANY_BLOCKS, allows_nan=self.missing == "code")
 
+    @property
+    def _query_layout(self) -> Layout:
+        # The parameter may have changed since the fit.
+        return self._layout if isinstance(self._model, IndicatorModel) else ANY_BLOCKS
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.missing == "code"
