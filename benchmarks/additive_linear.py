@@ -19,8 +19,8 @@ from widemargin.datasets import load
 COST = 10.0
 #: Sets of the choice between both kernels.
 CHOICES = (
-    "segment", "keel_vowel", "heart_scale", "german_numer_scale", "diabetes", "australian",
-    "keel_sonar", "splice",
+    "segment", "keel_vowel", "keel_vehicle", "heart_scale", "breast_cancer", "german_numer_scale",
+    "diabetes", "australian", "ionosphere", "keel_sonar", "splice", "leukemia",
 )  # fmt: skip
 
 
