@@ -72,7 +72,6 @@ def test_degrees_and_coef0(iris, tmp_path):
     model = widemargin.load(out)
     assert model.degree in (1, 2)
     assert model.coef0 in (0.5, 1.0)
-    assert model.coef0 == 1.0
 
 
 def test_values():
