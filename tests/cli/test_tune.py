@@ -11,7 +11,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 import widemargin
 from widemargin import KernelSVC, KernelSVCCV
 from widemargin.cli.command import main
-from widemargin.cli.tune import parse_degrees, parse_seconds, parse_values
+from widemargin.cli.tune import parse_coef0, parse_degrees, parse_seconds, parse_values
 
 
 def test_the_model_is_that_of_the_estimator(iris, tmp_path, capsys):
@@ -55,19 +55,23 @@ def test_times_that_are_none(text):
         parse_seconds(text)
 
 
-def test_degrees(iris, tmp_path):
+def test_degrees_and_coef0(iris, tmp_path):
     assert parse_degrees("2") == 2
     assert parse_degrees("2,4") == [2, 4]
     with pytest.raises(argparse.ArgumentTypeError, match="neither a degree"):
         parse_degrees("2.5")
+    assert parse_coef0("-0.5") == -0.5
+    assert parse_coef0("0,1.5") == [0.0, 1.5]
+    with pytest.raises(argparse.ArgumentTypeError, match="neither a number"):
+        parse_coef0("0,x")
     file, out = tmp_path / "iris.svm", tmp_path / "model.wm"
     dump_svmlight_file(*iris, str(file), zero_based=False)
     options = ["--Cs", "0.1,1", "--gammas", "0.1,0.5", "--cv", "3", "-q"]
-    poly = ["--kernel", "poly", "--degree", "1,2", "--coef0", "1"]
+    poly = ["--kernel", "poly", "--degree", "1,2", "--coef0", "0.5,1"]
     assert main(["tune", str(file), "-o", str(out), *options, *poly]) == 0
     model = widemargin.load(out)
     assert model.degree in (1, 2)
-    assert model.coef0 == 1.0
+    assert model.coef0 in (0.5, 1.0)
 
 
 def test_values():

@@ -511,6 +511,13 @@ def test_an_interrupted_search_tells_what_was_evaluated(iris):
     assert "C = 1, gamma = 0.1, has the mean score 0.7667." in note
 
 
+def test_halving_looks_at_no_sample_if_there_is_one_cell(cancer):
+    model = KernelSVCCV(Cs=[1.0], gammas=[0.1], cv=3, search="halving", refit=False).fit(*cancer)
+    assert np.isnan(model.cv_results_["sample_test_score"]).all()
+    several = KernelSVCCV(Cs=[1.0, 2.0], gammas=[0.1], cv=3, search="halving", refit=False)
+    assert np.isfinite(several.fit(*cancer).cv_results_["sample_test_score"]).any()
+
+
 @pytest.mark.parametrize("gammas", ["scale", 4])
 def test_a_kernel_without_gamma_ignores_how_many_to_find(gammas, iris):
     model = KernelSVCCV(kernel="linear", gammas=gammas, Cs=[1.0], cv=3).fit(*iris)

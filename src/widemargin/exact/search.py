@@ -144,8 +144,9 @@ class _Search:
 
     def run(self) -> Found:
         n_rows = self.data.X.shape[0]
-        sizes = sample_sizes(n_rows) if self.options.halving else []
         wanted = np.ones(self.surface.grid.shape, bool)
+        # Samples have nothing to choose where there is one cell.
+        sizes = sample_sizes(n_rows) if self.options.halving and wanted.size > 1 else []
         order = order_rows(self.data.labels, self.settings.seed)
         settings, budget = self.settings, self.settings.budget
         for size in sizes:
