@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
-from sklearn.datasets import load_iris
+from sklearn.datasets import load_diabetes, load_iris
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
-from widemargin import AdditiveSVC, IntersectionSVC, KernelSVC, PowerMeanSVC
+from widemargin import AdditiveSVC, AdditiveSVR, IntersectionSVC, KernelSVC, PowerMeanSVC
 from widemargin.bands import curve_bands
 from widemargin.curve_svg import Panel, draw_panel, find_ticks
 from widemargin.page_content import choose_rows
@@ -185,3 +185,14 @@ def test_wrong_arguments_are_refused(cancer, tmp_path):
         show_model(model, X, n_examples=0)
     with pytest.raises(FileExistsError, match="path: "):
         show_model(model, X, path=tmp_path)
+
+
+def test_a_regression_has_predictions_in_place_of_scores(tmp_path):
+    X, y = load_diabetes(return_X_y=True, scaled=False, as_frame=True)
+    model = AdditiveSVR(epsilon=1.0).fit(X, y)
+    text = show_model(model, X, y, tmp_path / "model.html").read_text(encoding="utf-8")
+    highest = int(model.predict(X).argmax())
+    assert f"Row {highest}: {model.predict(X)[highest]:.4g} (true: {y[highest]:.4g})" in text
+    assert "the prediction" in text
+    assert f"{model.score(X, y):.3f}" in text
+    assert "Classes" not in text

@@ -5,12 +5,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.pipeline import Pipeline
 
 from widemargin.additive.pair_model import PairModel
 from widemargin.bands import CurveBands
 from widemargin.curve_svg import TIMES, Panel, Surface, format_number
 from widemargin.model_page import Example, Share
-from widemargin.pipeline_curves import find_categories
+from widemargin.pipeline_curves import find_categories, find_curves
 
 #: A feature with so many values or fewer is drawn as points.
 FEW_VALUES = 10
@@ -22,6 +23,40 @@ N_BARS = 40
 N_SHARES = 8
 
 FloatArray = NDArray[np.float64]
+
+
+def name_page(estimator: str, classes: list[str]) -> str:
+    """Return the title of the page."""
+    named = f"{', '.join(classes[:4])}{', …' if len(classes) > 4 else ''}"
+    return f"{estimator}: {named}" if classes else estimator
+
+
+def name_target(classes: list[str]) -> str:
+    """Return what the curves add up to."""
+    if not classes:
+        return "the prediction"
+    return f"the score for {classes[1]}" if len(classes) == 2 else "the score of each class"
+
+
+def list_facts(model: Any, X: Any, y: Any) -> list[tuple[str, str]]:
+    """What the head of a page says about a model."""
+    last = model[-1] if isinstance(model, Pipeline) else model
+    is_classifier = hasattr(last, "classes_")
+    facts = [("Columns", f"{last.n_features_in_:,}")]
+    facts += [("Classes", f"{len(last.classes_):,}")] if is_classifier else []
+    if X is not None:
+        facts.append(("Rows", f"{X.shape[0] if hasattr(X, 'shape') else len(X):,}"))
+    if y is not None:
+        score = model.score(X, y)
+        facts.append(
+            ("Right on these rows", f"{100.0 * score:.1f} %")
+            if is_classifier
+            else ("R2 on these rows", f"{score:.3f}")
+        )
+    kernel = getattr(last, "kernel", None)
+    facts += [("Kernel", kernel)] if isinstance(kernel, str) else []
+    facts += [("C", f"{last.C_:.4g}")] if hasattr(last, "C_") else []
+    return facts
 
 
 def make_panel(
@@ -167,6 +202,39 @@ def choose_rows(scores: FloatArray, truth: NDArray[Any] | None, n_rows: int) -> 
     step = max(1, len(scores) // max(n_rows, 1))
     wanted += list(range(0, len(scores), step))
     return list(dict.fromkeys(wanted))[:n_rows]
+
+
+def explain_rows(
+    model: Any, X: Any, y: Any, names: list[str], centres: FloatArray, n_rows: int
+) -> list[Example]:
+    """Explain some rows: the scores of the classes predicted for them, or the predictions."""
+    curves, predicted = find_curves(model), model.predict(X)
+    truth = None if y is None else np.asarray(y)
+    is_classifier = hasattr(model, "classes_")
+    if is_classifier:
+        scores = model.decision_function(X)
+        chosen = choose_rows(scores, None if truth is None else predicted == truth, n_rows)
+    else:
+        scores = predicted
+        chosen = choose_rows(predicted - predicted.mean(), None, n_rows)
+    found = []
+    for i in chosen:
+        function = 0 if scores.ndim == 1 else int(scores[i].argmax())
+        title = _name_row(i, predicted[i], None if truth is None else truth[i], is_classifier)
+        row = curves._check_queries(X.iloc[[i]] if hasattr(X, "iloc") else X[[i]])
+        found.append(
+            explain_row(
+                curves, row, names, centres[:, function], function, title, describe_values(X, i)
+            )
+        )
+    return found
+
+
+def _name_row(row: int, predicted: Any, truth: Any, is_classifier: bool) -> str:
+    if not is_classifier:
+        return f"Row {row}: {predicted:.4g}" + ("" if truth is None else f" (true: {truth:.4g})")
+    is_wrong = truth is not None and truth != predicted
+    return f"Row {row}: {predicted}" + (f" (wrong: {truth})" if is_wrong else "")
 
 
 def explain_row(

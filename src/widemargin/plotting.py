@@ -19,15 +19,16 @@ from widemargin.exact.search_base import KernelSearch
 from widemargin.files.atomic_output import replace_file
 from widemargin.interaction_picture import draw_terms
 from widemargin.interactions import Decomposition, decompose, has_terms
-from widemargin.model_page import Example, Page, render_page
+from widemargin.model_page import Page, render_page
 from widemargin.page_content import (
     FEW_VALUES,
-    choose_rows,
-    describe_values,
-    explain_row,
+    explain_rows,
+    list_facts,
     make_panel,
     make_surfaces,
     move_band,
+    name_page,
+    name_target,
 )
 from widemargin.pipeline_curves import find_categories, find_curves, has_curves, take_numbers
 from widemargin.projected.projected_svc import ProjectedSVC
@@ -253,8 +254,8 @@ def show_model(
     """
     if not has_curves(model):
         raise TypeError(
-            f"model: a {type(model).__name__} has no curves; give an AdditiveSVC, IntersectionSVC or "
-            "PowerMeanSVC"
+            f"model: a {type(model).__name__} has no curves; give an AdditiveSVC, AdditiveSVR, "
+            "IntersectionSVC or PowerMeanSVC"
         )
     if X is None and y is not None:
         raise ValueError("y: labels need the rows they belong to; give X too")
@@ -273,12 +274,12 @@ def show_model(
     ]
     top = np.argsort(-importance, kind="stable")[:n_features]
     columns = [None] * len(top) if X is None else _take_columns(take_numbers(curves, X), top)
-    classes = [str(label) for label in curves.classes_]
+    last = model[-1] if isinstance(model, Pipeline) else model
+    classes = [str(label) for label in getattr(last, "classes_", [])]
     page = Page(
-        title=f"{type(model[-1] if isinstance(model, Pipeline) else model).__name__}: "
-        f"{', '.join(classes[:4])}{', …' if len(classes) > 4 else ''}",
-        facts=_list_facts(model, X, y),
-        target=f"the score for {classes[1]}" if len(shown) == 1 else "the score of each class",
+        title=name_page(type(last).__name__, classes),
+        facts=list_facts(model, X, y),
+        target=name_target(classes),
         about="zero" if X is None else "the average",
         classes=[] if len(shown) == 1 else classes,
         panels=[
@@ -288,49 +289,12 @@ def show_model(
             for j, column in zip(top, columns, strict=True)
         ],
         surfaces=make_surfaces(curves, names, n_pairs),
-        examples=[] if X is None else _explain_rows(model, X, y, names, centres, n_examples),
+        examples=[] if X is None else explain_rows(model, X, y, names, centres, n_examples),
         has_bands=bands is not None,
     )  # fmt: skip
     with replace_file(path) as stream:
         stream.write(render_page(page).encode("utf-8"))
     return Path(path)
-
-
-def _list_facts(model: Any, X: Any, y: Any) -> list[tuple[str, str]]:
-    """What the head of a page says about a model."""
-    last = model[-1] if isinstance(model, Pipeline) else model
-    facts = [("Columns", f"{last.n_features_in_:,}"), ("Classes", f"{len(last.classes_):,}")]
-    if X is not None:
-        facts.append(("Rows", f"{X.shape[0] if hasattr(X, 'shape') else len(X):,}"))
-    if y is not None:
-        facts.append(("Right on these rows", f"{100.0 * model.score(X, y):.1f} %"))
-    kernel = getattr(last, "kernel", None)
-    facts += [("Kernel", kernel)] if isinstance(kernel, str) else []
-    facts += [("C", f"{last.C_:.4g}")] if hasattr(last, "C_") else []
-    return facts
-
-
-def _explain_rows(
-    model: Any, X: Any, y: Any, names: list[str], centres: Any, n_rows: int
-) -> list[Example]:
-    """Explain some rows of the data: the scores of the classes that the model predicts for them."""
-    curves = find_curves(model)
-    scores, predicted = model.decision_function(X), model.predict(X)
-    truth = None if y is None else np.asarray(y)
-    chosen = choose_rows(scores, None if truth is None else predicted == truth, n_rows)
-    found = []
-    for i in chosen:
-        function = 0 if scores.ndim == 1 else int(scores[i].argmax())
-        title = f"Row {i}: {predicted[i]}"
-        if truth is not None and truth[i] != predicted[i]:
-            title += f" (wrong: {truth[i]})"
-        row = curves._check_queries(X.iloc[[i]] if hasattr(X, "iloc") else X[[i]])
-        found.append(
-            explain_row(
-                curves, row, names, centres[:, function], function, title, describe_values(X, i)
-            )
-        )
-    return found
 
 
 def plot_basis_path(model: ProjectedSVC | Pipeline, X: Any = None, y: Any = None) -> "Figure":

@@ -144,6 +144,20 @@ def test_time_that_runs_out_leaves_a_model(targets):
     assert np.isfinite(model.predict(X)).all()
 
 
+def test_folds_of_centred_data_need_not_be_centred():
+    X, y = load("wine")
+    X = X - X.mean(axis=0)
+    # Rows in the order of a column: no fold has the mean of all.
+    order = np.argsort(X[:, 0])
+    with pytest.warns(UserWarning, match="the data are centred"):
+        model = AdditiveSVCCV(Cs=[0.1, 1.0, 10.0], cv=ShuffleSplit(3, random_state=0))
+        model.fit(X[order], y[order])
+    assert model.best_score_ > 0.9
+    folds = [(np.arange(100), np.arange(100, len(y))), (np.arange(70, len(y)), np.arange(70))]
+    model.set_params(cv=folds).fit(X[order], y[order])
+    assert np.isfinite(model.scores_).all()
+
+
 def test_without_refit():
     X, y = load("iris")
     model = AdditiveSVCCV(Cs=[1.0], cv=3, refit=False).fit(X, y)

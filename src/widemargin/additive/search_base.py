@@ -72,6 +72,7 @@ class AdditiveSearch(FoldSearch):
     ) -> Found:  # fmt: skip
         """Evaluate all C on all folds; extend a range that was found while its end is the best."""
         until = self._search_deadline(deadline)
+        problem = self._move_centred(problem)
         with (
             open_workers(self.n_jobs) as workers,
             show_cells(self.verbose, report_rounds(self)) as show,
@@ -96,6 +97,15 @@ class AdditiveSearch(FoldSearch):
         surface.notes[complete] = ""
         surface.n_rows[complete] = max(len(fold.problems[0].index) for fold in folds)
         return Found(surface, *choose_cell(surface), {}, moves and surface.best_end(2) != 0)
+
+    def _move_centred(self, problem: Problem) -> Problem:
+        """Subtract the least values of centred data, as a fit does; a fold may not be centred."""
+        model = self._make_model(1.0)
+        self._hand_over(model)
+        with warnings.catch_warnings():
+            # The final fit warns of it.
+            warnings.simplefilter("ignore", UserWarning)
+            return replace(problem, X=model._take_features(problem.X, problem.sample_weights))
 
     def _make_paths(
         self, problem: Problem, folds: list[Fold], deadline: float | None, workers: Workers
