@@ -149,8 +149,8 @@ def test_folds_of_centred_data_need_not_be_centred():
     X = X - X.mean(axis=0)
     # Rows in the order of a column: no fold has the mean of all.
     order = np.argsort(X[:, 0])
+    model = AdditiveSVCCV(Cs=[0.1, 1.0, 10.0], cv=ShuffleSplit(3, random_state=0))
     with pytest.warns(UserWarning, match="the data are centred"):
-        model = AdditiveSVCCV(Cs=[0.1, 1.0, 10.0], cv=ShuffleSplit(3, random_state=0))
         model.fit(X[order], y[order])
     assert model.best_score_ > 0.9
     folds = [(np.arange(100), np.arange(100, len(y))), (np.arange(70, len(y)), np.arange(70))]

@@ -245,6 +245,18 @@ def test_bad_parameters(curves, params, message):
         AdditiveSVR(**params).fit(*curves)
 
 
+def test_a_refused_refit_keeps_the_model(curves):
+    X, y = curves
+    model = AdditiveSVR(warm_start=True).fit(X, y)
+    before, predicted = set(vars(model)), model.predict(X)
+    with pytest.raises(ValueError, match="infinity"):
+        model.fit(X[:, :2], np.full(len(y), np.inf))
+    with pytest.raises(ValueError, match="features >= 0"):
+        model.fit(X[:, :2] - 0.5, y)
+    assert set(vars(model)) == before
+    assert_array_equal(model.predict(X), predicted)
+
+
 def test_negative_features_are_refused(curves):
     X, y = curves
     with pytest.raises(ValueError, match=r"AdditiveSVR needs features >= 0.* or use KernelSVR"):
