@@ -121,7 +121,6 @@ SUITES = {
         quality=("outlier_share", "test outliers", "{:.2%}"),
         judge=measure_outliers,
         measure_model=objective.measure_one_class,
-        ours_only=one_class.LARGE,
         threads=1,
     ),
 }

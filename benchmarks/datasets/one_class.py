@@ -21,8 +21,6 @@ def read_connections() -> NDArray[np.float64]:
     return np.log1p(np.maximum(X, 0.0))
 
 
-#: Sets on which LIBSVM would take more than ten minutes, by the time that it takes for a sample.
-LARGE = ("covtype-200k", "kddcup99-200k")
 #: Name in the tables -> how its rows are read, and how many are for training.
 SETS = {
     "covtype-50k": (lambda: read_dense("covtype")[0], 50_000),

@@ -62,7 +62,7 @@ SETS: dict[str, Callable[[], Parts]] = {
 }
 
 
-#: Sets on which LIBSVM would take more than ten minutes, by the time that it takes for a sample.
+#: Sets on which LIBSVM would take ten minutes or more, by the time that it takes for a sample.
 LARGE = ("kin40k",)
 #: Name in the tables -> the set of which it is a sample, and its training rows.
 SAMPLES = {
