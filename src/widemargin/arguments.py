@@ -1,5 +1,6 @@
 """Checks of the arguments of estimators: numbers, switches and words, with errors that advise."""
 
+import sys
 from numbers import Integral, Real
 from typing import Any
 
@@ -98,3 +99,14 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
     """Refuse anything but one of the given words."""
     if value not in choices:
         raise ValueError(f"{name}: must be one of {', '.join(map(repr, choices))}, got {value!r}")
+
+
+def find_user_level() -> int:
+    """Return the ``stacklevel`` with which the caller's warning names the line of the user.
+
+    It is that of the first frame outside this package, for warnings that several ways lead to.
+    """
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith("widemargin."):
+        frame, level = frame.f_back, level + 1
+    return level

@@ -22,7 +22,13 @@ from widemargin.additive.sgd import (
     stochastic_coefs,
     stochastic_pass,
 )
-from widemargin.arguments import check_columns, check_integer, check_number, draw_seed
+from widemargin.arguments import (
+    check_columns,
+    check_integer,
+    check_number,
+    draw_seed,
+    find_user_level,
+)
 from widemargin.base import FunctionsMixin, OneVsRest, take_piece
 from widemargin.callback_support import report_rounds
 from widemargin.kernel_arguments import check_norms, find_negative_columns, refuse_negative
@@ -156,17 +162,17 @@ class NonnegativeMixin(FunctionsMixin):
                 or not measure_columns(X, weights).is_centred()
             ):
                 self._refuse(columns)
-            self._warn_of_centred(stacklevel=7)
+            self._warn_of_centred()
             # Missing values stay as they are.
             self.origin_ = np.asarray(np.fmin.reduce(X, axis=0), np.float64)
         return subtract_origin(X, self.origin_)
 
-    def _warn_of_centred(self, stacklevel: int) -> None:
+    def _warn_of_centred(self) -> None:
         warnings.warn(
             f"X: the data are centred; {type(self).__name__} subtracts the least value of every "
             "column, since its kernel needs features >= 0. To choose the range yourself, put "
             "sklearn.preprocessing.MinMaxScaler(clip=True) before it",
-            stacklevel=stacklevel,
+            stacklevel=find_user_level(),
         )
 
     def _check_features(self, X: Any) -> None:

@@ -128,7 +128,7 @@ origin_, n_iter_, stop_reason_, violation_
         if columns is None or not columns.is_centred():
             self._refuse(data.facts.negative)
         assert columns is not None
-        self._warn_of_centred(stacklevel=8)
+        self._warn_of_centred()
         self.origin_ = columns.low
         moved = tasks.map("move-origin", move_block, data.blocks, [columns.low] * n)
         tasks.release([*data.blocks, *described])
