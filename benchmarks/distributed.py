@@ -3,8 +3,8 @@
 ``python -m benchmarks.distributed run [name ...]`` measures, and replaces what the file
 ``benchmarks/results/distributed.jsonl`` holds for these experiments; ``--rows N`` measures on other
 numbers of rows, and keeps them only with ``--keep``. ``python -m benchmarks render --only families``
-fills the tables of ``docs/distributed.md``. The cluster is a `LocalCluster` with one thread and 2 GB for
-each worker.
+fills the tables of ``docs/distributed.md``. The cluster is a `LocalCluster` with one thread and 2 GB
+for each worker.
 
 Processor seconds are those of the client, which also runs the scheduler, and of the workers. *Tasks*
 are the threads of the workers that run tasks, the rest is Dask itself. On a machine that others use
