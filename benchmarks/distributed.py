@@ -301,38 +301,45 @@ def run_exact(sizes: tuple[int, ...] = (20_000, 50_000)) -> Iterator[Row]:
 
 
 def estimate_cost(measurements: list[dict[str, Any]]) -> list[Row]:
-    """A model of the cost of an early fit, from the growth; checked where more rows were measured.
+    """A model of the cost of an early fit with clusters of a fixed size.
 
-    With clusters of a fixed size, a row costs a fixed time to make, to move and to solve, and a time
-    in proportion to the sampled rows, eight for each cluster, to find its cluster.
+    A row costs a fixed time to make, assign and solve. Every partition sends a piece to every cluster,
+    which costs Dask a fixed time. The largest of the growth is not fitted, but checks the model.
     """
     rows = {m["experiment"]: m["rows"] for m in measurements}
-    if "growth" not in rows:
+    if "growth" not in rows or "memory" not in rows:
         return []
-    points = [*rows["growth"], *rows.get("memory", [])]
+    points = [*rows["growth"], *rows["memory"]]
     sizes = np.array([row["rows"] for row in points], np.float64)
     seconds = np.array([row["all (CPU s)"] for row in points])
-    known = len(rows["growth"])
-    design = np.column_stack([np.ones_like(sizes), sizes, sizes * _count_sampled(sizes)])
-    weight = 1.0 / seconds[:known, None]
-    factors, _ = nnls(weight * design[:known], np.ones(known))
+    is_fitted = np.arange(len(points)) != len(rows["growth"]) - 1
+    factors, _ = nnls(
+        (_count_work(sizes) / seconds[:, None])[is_fitted], np.ones(np.count_nonzero(is_fitted))
+    )
     asked = np.array([*sizes, 1e6, 1e7, 1e8])
-    model = np.column_stack([np.ones_like(asked), asked, asked * _count_sampled(asked)]) @ factors
+    model = _count_work(asked) @ factors
     return [
         {
-            "rows": int(n), "clusters": max(4, round(n / CLUSTER_ROWS)),
-            "sampled rows": int(_count_sampled(n)),
+            "rows": int(n), "clusters": int(_count_clusters(n)),
+            "pieces": int(_count_work(n)[1]),
             "measured (CPU s)": float(seconds[k]) if k < len(points) else None,
             "model (CPU s)": float(model[k]),
-            "model on 16 workers (minutes)": float(model[k]) / 16 / 60,
-            "rows on a worker of 16 (GB)": 4e-9 * n * N_FEATURES / 16,
+            "model of rows alone (CPU s)": float(factors[0] * n),
+            "rows (GB)": float(4e-9 * n * N_FEATURES),
         }
         for k, n in enumerate(asked)
     ]  # fmt: skip
 
 
-def _count_sampled(n_rows: Any) -> Any:
-    return np.maximum(1000, 8 * np.maximum(4, np.round(np.asarray(n_rows) / CLUSTER_ROWS)))
+def _count_clusters(n_rows: Any) -> Any:
+    return np.maximum(4, np.round(np.asarray(n_rows) / CLUSTER_ROWS))
+
+
+def _count_work(n_rows: Any) -> Any:
+    """Number of rows, and of pieces that partitions send to clusters."""
+    n_rows = np.asarray(n_rows, np.float64)
+    pieces = np.ceil(n_rows / CHUNK_ROWS) * _count_clusters(n_rows)
+    return np.stack([n_rows, pieces], axis=-1)
 
 
 EXPERIMENTS: dict[str, Callable[..., Iterator[Row]]] = {

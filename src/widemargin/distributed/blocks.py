@@ -277,16 +277,21 @@ def stack(parts: Sequence[Any]) -> Any:
     return np.concatenate(filled)
 
 
-def join_blocks(blocks: Sequence[Block]) -> Block:
-    """Return the rows of several blocks as one block, in the order of their numbers."""
+def concatenate_blocks(blocks: Sequence[Block]) -> Block:
+    """Return the rows of several blocks as one block, in the order of the blocks."""
     coefs = [block.coef for block in blocks if block.coef is not None]
-    joined = Block(
+    return Block(
         stack([block.X for block in blocks]),
         np.concatenate([block.labels for block in blocks]),
         np.concatenate([block.weights for block in blocks]),
         np.concatenate([block.ids for block in blocks]),
         np.concatenate(coefs) if len(coefs) == len(blocks) else None,
     )
+
+
+def join_blocks(blocks: Sequence[Block]) -> Block:
+    """Return the rows of several blocks as one block, in the order of their numbers."""
+    joined = concatenate_blocks(blocks)
     if (np.diff(joined.ids) > 0).all():
         return joined
     return joined.take(np.argsort(joined.ids))

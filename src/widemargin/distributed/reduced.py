@@ -11,7 +11,7 @@ import numpy as np
 from widemargin.budget import worst_reason
 from widemargin.distributed.backgrounds import SentBackground, spread_coef
 from widemargin.distributed.binary_problems import Setting
-from widemargin.distributed.blocks import Block, FloatArray, as_floats, join_blocks
+from widemargin.distributed.blocks import Block, FloatArray, as_floats, concatenate_blocks
 from widemargin.distributed.levels import ClusterResult, SolvedLevel
 from widemargin.divide.background import Background
 from widemargin.divide.overlap import Copies
@@ -34,7 +34,9 @@ def reduce_levels(setting: Setting, levels: list[SolvedLevel]) -> tuple[Problem,
 def _collect_rows(levels: list[SolvedLevel]) -> Block:
     """Return all rows at the client, once each, in the order of their numbers."""
     blocks = [block for level in levels for block in _blocks_of(level)]
-    joined = join_blocks([replace(block, X=as_floats(block.X), coef=None) for block in blocks])
+    joined = concatenate_blocks(
+        [replace(block, X=as_floats(block.X), coef=None) for block in blocks]
+    )
     _, first = np.unique(joined.ids, return_index=True)
     return joined.take(first)
 
