@@ -161,7 +161,7 @@ def compare_probabilities() -> Iterator[Row]:
         ours = KernelSVCCV(Cs=[10.0], gammas="scale", cv=FOLDS, calibration="sigmoid", n_jobs=1)
         peer = CalibratedClassifierCV(SVC(C=10.0), cv=FOLDS, ensemble=False)
         row: Row = {"data": name, "rows": len(y)}
-        ours.fit(X[:300], y[:300])
+        ours.fit(X[:1500], y[:1500])
         row |= judge_probabilities("KernelSVCCV", ours, X, y, X_test, y_test)
         row |= judge_probabilities("SVC", peer, X, y, X_test, y_test)
         yield row | {"SVC / KernelSVCCV": row["SVC CPU s"] / row["KernelSVCCV CPU s"]}

@@ -33,24 +33,21 @@ def parse_values(text: str) -> int | list[float]:
         ) from error
 
 
-def parse_degrees(text: str) -> int | list[int]:
+def parse_degrees(text: str) -> Any:
     """Return a degree, or the degrees of a list with commas."""
-    try:
-        return [int(part) for part in text.split(",")] if "," in text else int(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is neither a degree nor a list such as 2,3"
-        ) from error
+    return _parse_list(text, int, "a degree nor a list such as 2,3")
 
 
-def parse_coef0(text: str) -> float | list[float]:
+def parse_coef0(text: str) -> Any:
     """Return a number, or the numbers of a list with commas."""
+    return _parse_list(text, float, "a number nor a list such as 0,1")
+
+
+def _parse_list(text: str, kind: Callable[[str], float], wanted: str) -> Any:
     try:
-        return [float(part) for part in text.split(",")] if "," in text else float(text)
+        return [kind(part) for part in text.split(",")] if "," in text else kind(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is neither a number nor a list such as 0,1"
-        ) from error
+        raise argparse.ArgumentTypeError(f"{text!r} is neither {wanted}") from error
 
 
 def add_tune_options(tune: Any) -> None:
