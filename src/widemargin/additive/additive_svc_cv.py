@@ -95,6 +95,9 @@ class AdditiveSVCCV(AdditiveSearch, ClassifierMixin, BaseEstimator):
     If the data are centred, the least values of all rows are subtracted before rows are held out; see
     ``origin_`` of `AdditiveSVC`. All else that a fold uses comes from its own training rows.
 
+    For data with missing values or categories, and for monotone curves, use `GridSearchCV` with
+    `AdditiveSVC`.
+
     Examples
     --------
     >>> from sklearn.datasets import load_digits
