@@ -213,7 +213,7 @@ def _render_examples(page: Page) -> str:
     sizes = [abs(share.size) for example in page.examples for share in example.shares]
     largest = max(sizes, default=0.0) or 1.0
     cards = "".join(_render_example(example, largest) for example in page.examples)
-    text = f"The average score and what the columns add to it make {page.target}."
+    text = f"The average and what the columns add to it make {page.target}."
     return f'<h2>Explained rows</h2><p>{escape(text)}</p><div class="grid">{cards}</div>'
 
 
@@ -230,7 +230,7 @@ def _render_example(example: Example, largest: float) -> str:
     if example.rest:
         rows.append(f'<tr><td class="name">all others</td><td></td>{_cell(example.rest)}</tr>')
     rows.append(
-        f'<tr class="total"><td class="name">score</td><td></td>{_cell(example.score)}</tr>'
+        f'<tr class="total"><td class="name">sum</td><td></td>{_cell(example.score)}</tr>'
     )
     return f'<div class="card"><h3>{escape(example.title)}</h3><table>{"".join(rows)}</table></div>'
 
