@@ -93,7 +93,7 @@ def test_explained_rows_add_up_to_decisions(kind, cancer, tmp_path):
     scores = model.decision_function(X)
     cells = [read_number(cell) for cell in section.found["td"] if cell[0] in "+\N{MINUS SIGN}"]
     names = [cell for cell in section.found["td"] if cell[0] not in "+\N{MINUS SIGN}"]
-    ends = np.flatnonzero([name == "score" for name in names])
+    ends = np.flatnonzero([name == "sum" for name in names])
     assert len(cells) == len(names)
     for title, first, last in zip(titles, [0, *ends[:-1] + 1], ends, strict=True):
         row = int(title.split(":")[0].removeprefix("Row "))
