@@ -4,9 +4,12 @@ import gc
 import itertools
 import os
 import re
+import signal
 import subprocess
 import sys
+import textwrap
 import threading
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
@@ -272,3 +275,51 @@ def test_results_do_not_depend_on_the_place_in_an_array(loop, types):
     loop(numbers, sums, norms, whole)
     loop(numbers, sums[::-1].copy(), norms[::-1].copy(), reverse)
     assert_array_equal(reverse[::-1], whole)
+
+
+@pytest.mark.parametrize("n_signals", [0, 1, 3])
+def test_an_interrupt_waits_until_a_function_is_compiled(listener, n_signals):
+    before = signal.getsignal(signal.SIGINT)
+    listener.on_start(make_event())
+    listener.on_start(make_event("numba.np.arrayobj"))
+    for _ in range(n_signals):
+        signal.raise_signal(signal.SIGINT)
+    listener.on_end(None)
+    with pytest.raises(KeyboardInterrupt) if n_signals else nullcontext():
+        listener.on_end(None)
+    assert signal.getsignal(signal.SIGINT) is before
+    compile_for(listener, SimpleNamespace(now=0.0), 0.0)
+
+
+def test_an_interrupt_does_not_wait_for_other_packages(listener):
+    listener.on_start(make_event("numba.np.arrayobj"))
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+    listener.on_end(None)
+
+
+#: Ctrl-C comes while the compiler works; then the same fit is made again in the same process.
+INTERRUPTED = """
+    import signal, sys, threading, time
+    import numpy as np
+    from widemargin import PowerMeanSVC
+
+    rng = np.random.default_rng(0)
+    X, y = rng.random((300, 5)), rng.integers(0, 2, 300)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    threading.Timer(float(sys.argv[1]), signal.raise_signal, [signal.SIGINT]).start()
+    try:
+        for _ in range(10_000):
+            PowerMeanSVC(lut=True).fit(X, y)
+    except KeyboardInterrupt:
+        print("interrupted")
+    print(PowerMeanSVC(lut=True).fit(X, y).score(X, y) > 0.5)
+"""
+
+
+@pytest.mark.parametrize("seconds", [0.5, 1.0])
+def test_a_fit_after_an_interrupted_compilation(tmp_path, seconds):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "WIDEMARGIN_QUIET": "1"}
+    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(INTERRUPTED), str(seconds)]
+    run = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+    assert run.stdout.split() == ["interrupted", "True"], run.stderr

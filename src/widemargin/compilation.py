@@ -6,6 +6,7 @@ it and adds wrappers for calls from Python and from C. The decorators leave out 
 
 import gc
 import os
+import signal
 import sys
 import threading
 import time
@@ -53,12 +54,43 @@ NOTICE = (
 )
 
 
+class InterruptShield:
+    """Keeps Ctrl-C back while it is raised; it arrives when the shield is lowered.
+
+    Signals reach the main thread alone, so that other threads need no shield.
+    """
+
+    def __init__(self) -> None:
+        self._handler: Any = None
+        self._caught: list[tuple[int, Any]] = []
+
+    def raise_shield(self) -> None:
+        """Keep Ctrl-C back from now on, unless it is ignored anyway."""
+        is_main = threading.current_thread() is threading.main_thread()
+        handler = signal.getsignal(signal.SIGINT) if is_main else None
+        if callable(handler):
+            self._handler = handler
+            signal.signal(signal.SIGINT, lambda *details: self._caught.append(details))
+
+    def lower_shield(self) -> None:
+        """Hand on what was kept back."""
+        if self._handler is None:
+            return
+        handler, self._handler = self._handler, None
+        signal.signal(signal.SIGINT, handler)
+        caught, self._caught = self._caught, []
+        if caught:
+            handler(*caught[-1])
+
+
 class CompilationListener(event.Listener):
     """Counts what Numba compiles for this package, and tells a user who waits.
 
     Numba sends an event when it compiles, not when it loads machine code from its cache. It compiles
     in one thread at a time, and parts inside their callers. Garbage is not collected meanwhile:
-    looking through the many objects of the compiler, nearly all in use, took a tenth of its time.
+    looking through the many objects of the compiler, nearly all in use, took a tenth of its time. Ctrl-C
+    waits until the function is compiled: Numba would keep the parts that were left half compiled, and no
+    function that needs them could be compiled in this process any more.
 
     Parameters
     ----------
@@ -79,6 +111,7 @@ class CompilationListener(event.Listener):
         self._began = self._seconds = 0.0
         self._n_silences = 0
         self._is_told = self._collects_garbage = False
+        self._interrupts = InterruptShield()
 
     def on_start(self, event: Any) -> None:
         """Count an event that begins, of this package or inside one of it."""
@@ -92,6 +125,7 @@ class CompilationListener(event.Listener):
                 self._began = self._clock()
                 self._collects_garbage = gc.isenabled()
                 gc.disable()
+                self._interrupts.raise_shield()
             self._depth += 1
             self._tell_if_late()
 
@@ -106,6 +140,9 @@ class CompilationListener(event.Listener):
                 self._seconds += self._clock() - self._began
                 if self._collects_garbage:
                     gc.enable()
+            is_over = self._depth == 0
+        if is_over:
+            self._interrupts.lower_shield()
 
     def _tell_if_late(self) -> None:
         waited = self._seconds + self._clock() - self._began

@@ -229,9 +229,7 @@ def _render_example(example: Example, largest: float) -> str:
         )
     if example.rest:
         rows.append(f'<tr><td class="name">all others</td><td></td>{_cell(example.rest)}</tr>')
-    rows.append(
-        f'<tr class="total"><td class="name">sum</td><td></td>{_cell(example.score)}</tr>'
-    )
+    rows.append(f'<tr class="total"><td class="name">sum</td><td></td>{_cell(example.score)}</tr>')
     return f'<div class="card"><h3>{escape(example.title)}</h3><table>{"".join(rows)}</table></div>'
 
 

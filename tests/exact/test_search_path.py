@@ -26,9 +26,9 @@ def walk(n_train, n_test, n_problems, kept_rows, monkeypatch, tol=1e-4):
     alone = Workers(1, None)
     rows = KernelSeries([RBF(0.5), RBF(1.0)], X, 10**9, 1, alone).rows(1, alone)
     budget = Budget(tol, cache_bytes=10**9, all_or_nothing=True)
-    settings = PathSettings(budget, intercept=True, seed=0, is_interrupted=lambda: False)
+    settings = PathSettings(budget, intercept=True, seed=0)
     monkeypatch.setattr(search_path, "KEPT_ROWS", kept_rows)
-    steps = list(walk_costs(rows, fold, COSTS, settings))
+    steps = list(walk_costs(rows, fold, COSTS, settings, alone))
     assert all(step.stop_reason is StopReason.CONVERGED for step in steps)
     return [step.decisions for step in steps], X, targets
 

@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from widemargin.kernels import Kernel
+
 #: Parameters that the summary shows, where a model has them.
 _PARAMS = ("C", "epsilon", "nu")
 
@@ -53,8 +55,8 @@ def _output_rows(model: Any) -> dict[str, str]:
 
 
 def _describe_kernel(model: Any) -> str:
-    if not hasattr(model, "kernel_"):
-        kernel = getattr(model, "kernel", "intersection")
+    kernel = getattr(model, "kernel_", getattr(model, "kernel", "intersection"))
+    if not isinstance(kernel, Kernel):
         return "power_mean" if kernel is None else str(kernel)
     params = ", ".join(f"{k}={v:g}" for k, v in model.kernel_.params().items())
     return f"{model.kernel_.name} ({params})" if params else str(model.kernel_.name)

@@ -13,7 +13,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin.arguments import check_flag, check_number, check_verbose, draw_seed
+from widemargin.arguments import check_flag, check_integer, check_number, check_verbose, draw_seed
 from widemargin.callback_support import CallbackSupportMixin
 from widemargin.deadline import start_deadline, time_left
 from widemargin.doc_link import DocLinkMixin
@@ -95,6 +95,8 @@ class FoldSearch(CallbackSupportMixin, DocLinkMixin):
 
     def _split(self, X: Any, y: Any, groups: Any, *, is_classifier: bool) -> list[Any]:
         """Folds of the rows as they were given."""
+        if isinstance(self.cv, Integral):
+            check_integer("cv", self.cv, low=2)
         if is_classifier and isinstance(self.cv, Integral):
             labels, counts = np.unique(y, return_counts=True)
             if counts.min() < self.cv:
