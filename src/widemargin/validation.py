@@ -291,9 +291,12 @@ def validate_class_weights(class_weight: Any, classes: Any, y: Any) -> NDArray[n
     """Weight of every class; ones if none are given."""
     if class_weight is None:
         return np.ones(len(classes))
-    weights = compute_class_weight(class_weight, classes=classes, y=y)
+    try:
+        weights = compute_class_weight(class_weight, classes=classes, y=y)
+    except OverflowError as error:
+        raise ValueError(f"class_weight: {class_weight!r:.80} is beyond float64") from error
     if not np.isfinite(weights).all() or (weights <= 0).any():
-        raise ValueError(f"class_weight: {class_weight!r} must give positive, finite weights")
+        raise ValueError(f"class_weight: {class_weight!r:.80} must give positive, finite weights")
     return weights
 
 

@@ -283,3 +283,16 @@ def test_the_earlier_name_of_the_dual_solver_still_works(digits, tmp_path, recwa
     assert loaded.solver == "dual"
     assert_array_equal(loaded.decision_function(X), expected)
     assert not [w for w in recwarn if w.category is FutureWarning]
+
+
+def test_a_descent_beyond_the_largest_number_leaves_the_largest_class():
+    """Without scaling, the approximate descent on constant columns grows without bound."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.full((200, 3), 1e6), 7.0 * rng.random((200, 2))])
+    y = (X[:, 3] + 3.0 * rng.random(200) > 5.0).astype(int)
+    model = PowerMeanSVC(C=900.0, p=0.0, n_anchors=6, lut=True, loss="squared_hinge")
+    with pytest.warns(ConvergenceWarning, match="diverged"):
+        model.fit(X, y)
+    assert np.isfinite(model.decision_function(X)).all()
+    assert np.isfinite(model.violation_)
+    assert model.score(X, y) >= max(y.mean(), 1.0 - y.mean())

@@ -642,3 +642,19 @@ def test_easy_problems_are_not_divided_on_the_way_to_the_optimum(noise, monkeypa
     options["n_levels"] = 1
     assert DCSVC(**options, stop_level=1).fit(X, y).level_ == (0 if noise == 0.0 else 1)
     assert DCSVC(**options, stop_level=1, skip_levels=False).fit(X, y).level_ == 1
+
+
+def test_clusters_of_a_narrow_kernel_do_not_depend_on_the_order_of_queries():
+    """Rows of zeros and ones are equally near to several clusters, and rounding must not choose."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, (303, 12)).astype(float)
+    y = (X[:, :3].sum(axis=1) > 1).astype(int)
+    model = DCSVC(
+        C=12.0, gamma=40.0, n_clusters=3, n_levels=3, stop_level=1, background=0, overlap=0.0,
+        n_nearest=1, fit_intercept=True, random_state=0,
+    ).fit(X, y)  # fmt: skip
+    queries = rng.integers(0, 2, (3000, 12)).astype(float)
+    expected = model.decision_function(queries)
+    for seed in range(3):
+        order = np.random.default_rng(seed).permutation(len(queries))
+        assert_allclose(model.decision_function(queries[order]), expected[order], atol=1e-4)

@@ -7,6 +7,9 @@ from widemargin.exact.expansion import vote
 #: Rounding of the float32 kernel values by which Python chooses a cluster, and C in float32.
 FLOAT32 = 1e-5
 
+#: Least number that float32 holds with all its digits.
+LEAST_FLOAT32 = float(np.finfo(np.float32).tiny)
+
 
 def reaches_class(described, X, classes, slack, limit):
     """Whether each row gets its class in a cluster it may go to, decisions being off by ``limit``.
@@ -38,6 +41,9 @@ def possible_clusters(functions, row, slack, number=0):
     else:
         values, sizes = sums - 0.5 * fork.squared_norms, sizes + 0.5 * fork.squared_norms
     margin = 2.0 * (slack + FLOAT32 * sizes.max())
+    if np.abs(similar).max() < LEAST_FLOAT32:
+        # All kernel values are zero to the exported model, which takes the first group then.
+        margin = np.inf
     clusters = set()
     for group in np.flatnonzero(values >= values.max() - margin):
         target = fork.targets[group]

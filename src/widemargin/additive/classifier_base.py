@@ -78,14 +78,14 @@ class LinearClassifier(DescentMixin, OneVsRest):
             self.stop_reason_ = "max_time"
 
     def _prefer_majority(self, model: Any, problem: Problem) -> Any:
-        """Return the model, or a constant one if a limit stopped the fit and that is more accurate.
+        """Return the model, or a constant one if the fit stopped early and that is more accurate.
 
         The constant model predicts the largest class of the problem.
         """
         self._is_constant = False
-        if self.stop_reason_ not in ("max_iter", "max_time"):
+        if self.stop_reason_ not in ("max_iter", "max_time", "diverged"):
             return model
-        if self.stop_reason_ == "max_iter":
+        if self.stop_reason_ != "max_time":
             # Some rows are enough: data that are mapped from a file should not be read once more.
             problem = judged_rows(problem)
         vote = RunningVote(problem)
@@ -103,7 +103,7 @@ class LinearClassifier(DescentMixin, OneVsRest):
             "stalled": "rounding errors allow no progress below violation "
             f"{self.violation_:.3g}; raise tol",
             "diverged": f"the approximate descent diverged, and the best of its solutions is kept "
-            f"(violation {self.violation_:.3g}); lower C, use more anchors, features between 0 and 1, "
+            f"(violation {self.violation_:.3g}); {self._tell_constant()}lower C, use more anchors, features between 0 and 1, "
             "or AdditiveSVC, whose descent converges",
         }
 

@@ -367,6 +367,8 @@ class _Group:
             self.violation[going] = self.spread[going]
             if self.step:
                 self._find_moves(going)
+            if best is not None and not self._is_finite():
+                self.violation[going] = np.inf
             self.n_iter[going] += 1
             if not is_whole:
                 break
@@ -388,6 +390,10 @@ class _Group:
         if best is not None:
             best.restore()
         return reason
+
+    def _is_finite(self) -> bool:
+        """Return whether an approximate descent has stayed within the largest number."""
+        return bool(np.isfinite(self.coef).all() and np.isfinite(self.extra).all())
 
     def _find_moves(self, going: NDArray[np.bool_]) -> None:
         """Find by how much the intercepts move before the next pass; this counts as a violation.
@@ -455,9 +461,14 @@ class _Best:
     def has_diverged(self, tol: float) -> bool:
         """Return whether the violation is far above its minimum; shrunk rows can only add to it."""
         now = float(self.group.violation.max())
-        return not now <= DIVERGED * max(self.violation, tol)
+        return not np.isfinite(now) or now > DIVERGED * max(self.violation, tol)
 
     def restore(self) -> None:
-        """Return to the best solution."""
+        """Return to the best solution; to zero if the first pass diverged beyond all numbers."""
+        g = self.group
         if self.kept:
-            self.group.coef, self.group.extra, self.group.alpha, self.group.violation = self.kept
+            g.coef, g.extra, g.alpha, g.violation = self.kept
+        elif not g._is_finite():
+            g.coef, g.extra, g.alpha = (np.zeros_like(a) for a in (g.coef, g.extra, g.alpha))
+            # The gradient of the dual objective at zero is minus one.
+            g.violation = np.ones_like(g.violation)

@@ -20,6 +20,9 @@ from widemargin.parallel import Workers, open_workers
 
 #: Queries for which a committee holds the decision values of all clusters at a time.
 COMMITTEE_QUERIES = 1024
+#: Squared norm of points, as the kernel has them, beyond which sums of float32 do not tell ties from
+#: rounding: an exponent of so much is rounded by a millionth.
+ROUTE_NORM = 10.0
 #: Power of the nearness of a cluster in its weight. A larger one favours the nearest cluster, which is
 #: better for narrow kernels and worse for wide ones.
 WEIGHT_POWER = 4
@@ -210,13 +213,19 @@ class EarlyModel(_ClusterModel):
     def _suit(self, points: Points, like: Points | None = None) -> Points:
         """Return points as precise as routing needs them.
 
-        Which cluster is nearest, float32 tells well enough. The weights of several follow small
-        differences of distances, in which the rounding of float32 would show. It depends on the
-        points beside a point.
+        Which cluster is nearest, float32 tells well enough, unless the kernel is so narrow that its
+        rounding is larger than what counts as equally near. The weights of several clusters follow
+        small differences of distances, in which the rounding would show. It depends on the points
+        beside a point.
         """
-        if self.n_nearest == 1:
-            return self.kernel.narrow(points, like)
-        return self.kernel.widen(points)
+        if self._routes_in_float64:
+            return self.kernel.widen(points)
+        return self.kernel.narrow(points, like)
+
+    @cached_property
+    def _routes_in_float64(self) -> bool:
+        is_narrow = not self.is_given and self._points.norms.max(initial=0.0) > ROUTE_NORM
+        return self.n_nearest > 1 or bool(is_narrow)
 
     def find_clusters(self, queries: Points, workers: Workers) -> NDArray[np.int32]:
         """Return the cluster of every query: the one with the nearest centre, pi(x) in Eq. 11."""
