@@ -1,10 +1,13 @@
 """`DCSVR`: the optimum of `KernelSVR`, early prediction, files."""
 
+import warnings
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import r2_score
 
 from tests.reference import kernels as formulas
@@ -131,3 +134,14 @@ def test_a_late_fit_is_no_worse_than_the_mean(combine, overlap, tmp_path):
     assert r2_score(Y, model.predict(X), multioutput="raw_values").min() >= -1e-6
     save(model, tmp_path / "model.wm")
     assert_array_equal(load(tmp_path / "model.wm").predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("max_iter", [1, 10, 50, 100, 200, 300, 400, 500, 600])
+def test_moves_in_float64_count_too(max_iter):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(93, 5))
+    y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=93)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = DCSVR(C=4.5, max_iter=max_iter).fit(X, y)
+    assert model.n_iter_ <= max_iter

@@ -92,7 +92,10 @@ def polish(
         return found
     with single_blas():
         K = exact_matrix(kernel, X, problem.index)
-        polished = solve_small(K, replace(problem, start=found.coef), budget)
+        rest = replace(budget, max_iter=max(budget.max_iter - found.n_iter, 0))
+        polished = solve_small(
+            K, replace(problem, start=found.coef), budget if budget.max_iter < 0 else rest
+        )
     return replace(polished, n_iter=found.n_iter + polished.n_iter)
 
 
