@@ -103,8 +103,8 @@ class LinearClassifier(DescentMixin, OneVsRest):
             "stalled": "rounding errors allow no progress below violation "
             f"{self.violation_:.3g}; raise tol",
             "diverged": f"the approximate descent diverged, and the best of its solutions is kept "
-            f"(violation {self.violation_:.3g}); {self._tell_constant()}lower C, use more anchors, features between 0 and 1, "
-            "or AdditiveSVC, whose descent converges",
+            f"(violation {self.violation_:.3g}); {self._tell_constant()}lower C, use more anchors, "
+            "features between 0 and 1, or AdditiveSVC, whose descent converges",
         }
 
 
