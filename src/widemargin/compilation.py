@@ -89,8 +89,8 @@ class CompilationListener(event.Listener):
     Numba sends an event when it compiles, not when it loads machine code from its cache. It compiles
     in one thread at a time, and parts inside their callers. Garbage is not collected meanwhile:
     looking through the many objects of the compiler, nearly all in use, took a tenth of its time.
-    Ctrl-C waits until the function is compiled: Numba would keep the parts that were left half compiled,
-    and no function that needs them could be compiled in this process any more.
+    Ctrl-C waits until the function is compiled: Numba would keep the parts that were left half
+    compiled, and no function that needs them could be compiled in this process any more.
 
     Parameters
     ----------
