@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import SVC, LinearSVC
 
-from benchmarks.settings import CACHE_MEGABYTES, TOL
+from benchmarks.settings import CACHE_MEGABYTES, THREADS, TOL
 from widemargin import (
     DCSVC,
     AdditiveSVC,
@@ -94,8 +94,7 @@ def on_bins(model: Any) -> Any:
     return make_pipeline(BinEncoder(), model)
 
 
-#: Every method has one thread.
-ONE = {"n_jobs": 1, "random_state": 0}
+OURS = {"n_jobs": THREADS, "random_state": 0}
 PEER = {"cache_size": CACHE_MEGABYTES, "tol": TOL}
 RANKS = (30, 100, 300, 1000, 3000)
 SIZES = (10, 50, 200)
@@ -109,13 +108,13 @@ BASELINE = ("kernels", "baselines")
 
 #: Machines with a kernel of all features, for the tables of DC-SVM and the figures.
 KERNEL_METHODS = {
-    "KernelSVC": Method(KernelSVC, "exact", True, "tol", (0.5, 0.05, TOL), ONE, EXACT),
+    "KernelSVC": Method(KernelSVC, "exact", True, "tol", (0.5, 0.05, TOL), OURS, EXACT),
     # The algorithm as published: every level, the clusters of plain kernel k-means, Eq. 11.
     "DC-SVM": Method(
-        DCSVC, "exact", True, "stop_level", LEVELS, ONE | {"tol": TOL} | PAPER, DIVIDE
+        DCSVC, "exact", True, "stop_level", LEVELS, OURS | {"tol": TOL} | PAPER, DIVIDE
     ),
     # The same estimator with the defaults of the library.
-    "DCSVC": Method(DCSVC, "exact", True, "stop_level", LEVELS, ONE | {"tol": TOL}, DIVIDE),
+    "DCSVC": Method(DCSVC, "exact", True, "stop_level", LEVELS, OURS | {"tol": TOL}, DIVIDE),
     "LIBSVM": Method(SVC, "exact", False, fixed=PEER),
     "LIBSVM on a sample": Method(
         SubsampleSVC, "exact", False, "n_rows", (0.01, 0.03, 0.1, 0.3), PEER | {"random_state": 0}
@@ -126,17 +125,17 @@ KERNEL_METHODS = {
         False,
         "max_rounds",
         (1, 2, 4),
-        ONE | {"tol": TOL},
+        OURS | {"tol": TOL},
         (*EXACT, "baselines"),
     ),
-    "LaSVM": Method(LaSVC, "exact", False, "n_epochs", (1, 3), ONE | {"tol": TOL}, BASELINE),
-    "LLSVM": Method(LLSVC, "low rank", False, "n_landmarks", RANKS, ONE, BASELINE),
-    "FastFood": Method(FastfoodSVC, "low rank", False, "n_features", RANKS, ONE, BASELINE),
-    "LTPU": Method(LTPUSVC, "low rank", False, "n_units", RANKS, ONE, BASELINE),
+    "LaSVM": Method(LaSVC, "exact", False, "n_epochs", (1, 3), OURS | {"tol": TOL}, BASELINE),
+    "LLSVM": Method(LLSVC, "low rank", False, "n_landmarks", RANKS, OURS, BASELINE),
+    "FastFood": Method(FastfoodSVC, "low rank", False, "n_features", RANKS, OURS, BASELINE),
+    "LTPU": Method(LTPUSVC, "low rank", False, "n_units", RANKS, OURS, BASELINE),
     "PSVM": Method(
-        ProjectedSVC, "sparse", True, "n_basis", SIZES, ONE | {"candidates": 59}, SPARSE
+        ProjectedSVC, "sparse", True, "n_basis", SIZES, OURS | {"candidates": 59}, SPARSE
     ),
-    "SpSVM": Method(SpSVC, "sparse", False, "n_basis", SIZES, ONE, (*SPARSE, "baselines")),
+    "SpSVM": Method(SpSVC, "sparse", False, "n_basis", SIZES, OURS, (*SPARSE, "baselines")),
 }
 
 
@@ -152,11 +151,12 @@ def on_unit_interval(build: Callable[..., Any]) -> Callable[..., Any]:
 #: Machines that are sums over the features, with C = 1.
 FEATURE_METHODS = {
     "AdditiveSVC chi2": Method(
-        on_unit_interval(AdditiveSVC), "additive", True, "n_bins", (4, 16, 64, 256), ONE, ADDITIVE
+        on_unit_interval(AdditiveSVC), "additive", True, "n_bins", (4, 16, 64, 256), OURS, ADDITIVE
     ),
     "LIBLINEAR": Method(on_unit_interval(LinearSVC), "linear", False, fixed={"random_state": 0}),
 }
 
+ONE = {"n_jobs": 1, "random_state": 0}
 #: PmSVM as in its paper, which has no intercept: the anchors found by hand without a table, Chebyshev
 #: nodes with one.
 PMSVM = ONE | {"C": 0.01, "fit_intercept": False, "anchors": "paper"}
@@ -170,7 +170,7 @@ def additive(build: Callable[..., Any], is_ours: bool, **fixed: Any) -> Method:
     return Method(build, "additive", is_ours, fixed=ONE | fixed, sources=folders)
 
 
-#: For the tables of PmSVM and ICD.
+#: For the tables of PmSVM and ICD, on one thread.
 ADDITIVE_METHODS = {
     "PmSVM-LUT-chi2": additive(PowerMeanSVC, True, **PMSVM_LUT),
     "PmSVM-chi2": additive(PowerMeanSVC, True, **PMSVM),
