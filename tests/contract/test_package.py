@@ -44,6 +44,7 @@ LAYERS = [
         "files",
         "export",
         "bands",
+        "curve_panels",
         "curve_svg",
         "model_page",
         "page_content",
