@@ -277,8 +277,16 @@ def test_results_do_not_depend_on_the_place_in_an_array(loop, types):
     assert_array_equal(reverse[::-1], whole)
 
 
+@pytest.fixture
+def interruptible():
+    """Ctrl-C as in a terminal; processes in the background may ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("n_signals", [0, 1, 3])
-def test_an_interrupt_waits_until_a_function_is_compiled(listener, n_signals):
+def test_an_interrupt_waits_until_a_function_is_compiled(listener, interruptible, n_signals):
     before = signal.getsignal(signal.SIGINT)
     listener.on_start(make_event())
     listener.on_start(make_event("numba.np.arrayobj"))
@@ -291,7 +299,7 @@ def test_an_interrupt_waits_until_a_function_is_compiled(listener, n_signals):
     compile_for(listener, SimpleNamespace(now=0.0), 0.0)
 
 
-def test_an_interrupt_does_not_wait_for_other_packages(listener):
+def test_an_interrupt_does_not_wait_for_other_packages(listener, interruptible):
     listener.on_start(make_event("numba.np.arrayobj"))
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)

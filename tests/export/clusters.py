@@ -41,8 +41,8 @@ def possible_clusters(functions, row, slack, number=0):
     else:
         values, sizes = sums - 0.5 * fork.squared_norms, sizes + 0.5 * fork.squared_norms
     margin = 2.0 * (slack + FLOAT32 * sizes.max())
-    if np.abs(similar).max() < LEAST_FLOAT32:
-        # All kernel values are zero to the exported model, which takes the first group then.
+    if kernel.floor and similar.max() < LEAST_FLOAT32:
+        # All exponentials are zero to the exported model, which takes the first group then.
         margin = np.inf
     clusters = set()
     for group in np.flatnonzero(values >= values.max() - margin):
