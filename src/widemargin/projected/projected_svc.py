@@ -39,6 +39,10 @@ from widemargin.projected.size_search import (
     fit_each_size,
 )
 
+#: Factor on the tolerance while sizes of moved bases are compared: their accuracies on held-out rows
+#: need no more, and moving the vectors of seven sizes in five folds takes most of the time.
+SIZE_TOL = 10.0
+
 
 class ProjectedSVC(BasisClassifier):
     """Sparse kernel SVM with a chosen number of basis vectors.
@@ -298,7 +302,12 @@ class ProjectedSVC(BasisClassifier):
             )
         seed = draw_seed(self.random_state)
         if isinstance(self.n_basis, str) and self.n_basis == "auto":
-            half = replace(search, refine=False, deadline=share_time(search.deadline, 2))
+            half = replace(
+                search,
+                refine=False,
+                tol=(SIZE_TOL if search.move else 1.0) * search.tol,
+                deadline=share_time(search.deadline, 2),
+            )
             size = self._find_size(problem, kernel, half, seed)
         else:
             size = self._count_basis(problem)
