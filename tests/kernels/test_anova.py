@@ -227,3 +227,11 @@ def test_rows_with_one_feature_of_any_scale(scale):
     kernel = model.kernel_
     assert_allclose(kernel.exact(X, X), X / kernel.curve_mean, rtol=1e-12)
     assert np.isfinite(model.decision_function(X)).all()
+
+
+def test_squares_that_overflow_are_refused():
+    """Different values beyond the largest would be clipped to the same value."""
+    X = 1e206 * np.random.default_rng(0).integers(0, 4, (40, 3))
+    y = (X[:, 0] > 1e206).astype(int)
+    with pytest.raises(ValueError, match=r"X: the values are so far apart .* scale the features"):
+        KernelSVC(kernel="anova_rbf", gamma=1.0).fit(X, y)

@@ -255,11 +255,17 @@ class AnovaRBF(AnovaKernel):
         center: Any = np.median(rows, axis=0) if like is None else like.center
         rows = (rows - center) * sqrt(self.gamma * LOG2_E)
         if like is None:
-            is_near = np.abs(rows).max(initial=0.0) <= FLOAT32_VALUE
+            largest = np.abs(rows).max(initial=0.0)
+            if not largest <= LARGEST_VALUE[np.dtype(np.float64)]:
+                raise ValueError(
+                    f"X: the values are so far apart that squares of the {self.name!r} kernel overflow; "
+                    "scale the features, for example with sklearn.preprocessing.StandardScaler"
+                )
+            is_near = largest <= FLOAT32_VALUE
             dtype: Any = np.dtype(np.float32 if is_near else np.float64)
         else:
             dtype = like.values.dtype
-        # Values so far away have the kernel value zero with all others.
+        # Queries so far away have the kernel value zero with all training rows.
         rows = np.clip(rows, -LARGEST_VALUE[dtype], LARGEST_VALUE[dtype]).astype(dtype)
         return Points(_store_all(rows), np.zeros(len(rows), dtype), center)
 
