@@ -258,8 +258,9 @@ class AnovaRBF(AnovaKernel):
             largest = np.abs(rows).max(initial=0.0)
             if not largest <= LARGEST_VALUE[np.dtype(np.float64)]:
                 raise ValueError(
-                    f"X: the values are so far apart that squares of the {self.name!r} kernel overflow; "
-                    "scale the features, for example with sklearn.preprocessing.StandardScaler"
+                    f"X: the values are so far apart that squares of the {self.name!r} kernel "
+                    "overflow; scale the features, for example with "
+                    "sklearn.preprocessing.StandardScaler"
                 )
             is_near = largest <= FLOAT32_VALUE
             dtype: Any = np.dtype(np.float32 if is_near else np.float64)
