@@ -101,6 +101,8 @@ class CompilationListener(event.Listener):
     ----------
     functions : list of str
         Names of the functions of this package that Python calls and that were compiled here.
+    seconds : float
+        How long that took in all.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -108,7 +110,7 @@ class CompilationListener(event.Listener):
         self._clock = clock
         self._lock = threading.Lock()
         self._depth = 0
-        self._began = self._seconds = 0.0
+        self._began = self.seconds = 0.0
         self._n_silences = 0
         self._is_told = self._collects_garbage = False
         self._interrupts = InterruptShield()
@@ -137,7 +139,7 @@ class CompilationListener(event.Listener):
             self._tell_if_late()
             self._depth -= 1
             if self._depth == 0:
-                self._seconds += self._clock() - self._began
+                self.seconds += self._clock() - self._began
                 if self._collects_garbage:
                     gc.enable()
             is_over = self._depth == 0
@@ -145,7 +147,7 @@ class CompilationListener(event.Listener):
             self._interrupts.lower_shield()
 
     def _tell_if_late(self) -> None:
-        waited = self._seconds + self._clock() - self._began
+        waited = self.seconds + self._clock() - self._began
         is_quiet = self._n_silences > 0 or os.environ.get(QUIET_VARIABLE, "") not in ("", "0")
         if waited > PATIENCE_SECONDS and not self._is_told and not is_quiet:
             self._is_told = True
