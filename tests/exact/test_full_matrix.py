@@ -7,9 +7,12 @@ from sklearn.svm import SVC
 
 from tests.reference import kernels as formulas
 from tests.reference import svm_dual
+from widemargin import KernelSVR
 from widemargin.budget import Budget
 from widemargin.deadline import start_deadline
+from widemargin.exact import full_matrix
 from widemargin.exact.dual_problem import classification_dual
+from widemargin.exact.free_newton import move_free
 from widemargin.exact.full_matrix import (
     LATE_MOVES,
     SINGLE_ROWS,
@@ -21,6 +24,7 @@ from widemargin.exact.kernel_matrix import CachedGram, Gram
 from widemargin.exact.sampled_descent import solve_box_qp
 from widemargin.kernels import RBF, Kernel, Linear, Poly, Sigmoid
 from widemargin.kernels.summed import SummedKernel
+from widemargin.memory import Buffers
 from widemargin.parallel import Workers, open_workers
 
 KERNEL = RBF(0.5)
@@ -188,3 +192,26 @@ def test_a_problem_that_comes_too_late_takes_few_moves():
     assert found.n_iter == LATE_MOVES
     is_right = (found.gradient + y + found.intercept >= 0) == (y > 0)
     assert upper[is_right].sum() >= max(upper[y > 0].sum(), upper[y < 0].sum())
+
+
+def test_newton_steps_see_no_fresh_memory(monkeypatch):
+    """Without epsilon a variable at zero is free too, also if nobody has needed its row before."""
+    take, matrices, at_zero = Buffers.take, [], []
+
+    def take_poisoned(self, name, *shape):
+        array = take(self, name, *shape)
+        array[...] = np.nan
+        return array
+
+    def watch(K, problem, gradient, coef, *more):
+        matrices.append(K)
+        at_zero.append((coef == 0.0).any())
+        return move_free(K, problem, gradient, coef, *more)
+
+    monkeypatch.setattr(Buffers, "take", take_poisoned)
+    monkeypatch.setattr(full_matrix, "move_free", watch)
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(0, 2, size=(440, 13)), 2500.0 + 5.0 * rng.normal(size=440)
+    KernelSVR(C=1e3, gamma=0.005, epsilon=0.0, tol=1e-6).fit(X, y)
+    assert any(at_zero)
+    assert all(np.isfinite(K).all() for K in matrices)

@@ -17,6 +17,7 @@ from widemargin.exact.pair_moves_fast import add_matvec, optimise_pairs
 from widemargin.exact.solution import Pace, Solution, is_crawling, judge, salvage
 from widemargin.kernels import Index
 from widemargin.kernels.tiles_fast import copy_stored_rows
+from widemargin.parallel import Workers
 
 #: Most points of such a problem, and most where kernel rows are computed one by one, as those of few
 #: features are, unless the matrix is there already; computing all of a larger one takes longer than a
@@ -92,7 +93,7 @@ def solve_whole(
         members = _find_movable(problem, found)
         free = find_free(problem, coef)
         if newton.is_due(len(free), n):
-            moved = _move_free(problem, gram, free, found, budget.deadline)
+            moved = _move_free(problem, matrix, free, found, gram.workers, budget.deadline)
             newton.record_step(moved is not None)
             if moved is not None:
                 add_matvec(matrix.tiles, free, moved - coef[free], 0, n, gradient)
@@ -129,12 +130,15 @@ def _optimise(
 
 
 def _move_free(
-    problem: DualProblem, gram: Gram, free: Index, found: Solution, deadline: float | None
-) -> FloatArray | None:
+    problem: DualProblem, matrix: LazyMatrix, free: Index, found: Solution, workers: Workers,
+    deadline: float | None,
+) -> FloatArray | None:  # fmt: skip
     """Return better values of the free variables by a Newton step, or None."""
-    K = gram.whole().tiles[0][np.ix_(free, free)].astype(np.float64)
+    # Without epsilon a variable at zero is free too, and its row may never have been needed.
+    matrix.fill(free)
+    K = matrix.tiles[0][np.ix_(free, free)].astype(np.float64)
     return move_free(
-        K, problem.cut(free), found.gradient[free], found.coef[free], gram.workers, deadline
+        K, problem.cut(free), found.gradient[free], found.coef[free], workers, deadline
     )
 
 
