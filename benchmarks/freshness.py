@@ -1,13 +1,14 @@
 """Whether a measurement was made with the code as it is now.
 
-Every measurement keeps a fingerprint of each folder of the library. Comments, docstrings and layout
-do not change a fingerprint; any other change of a folder does, and with it every measurement that
-names the folder is out of date.
+Every measurement keeps a fingerprint of each estimator: of its module and of the modules that it
+imports from the folders of algorithms, directly or not. Comments, docstrings, layout and texts of
+errors do not change a fingerprint; any other change does, and with it every measurement of the
+estimator is out of date.
 """
 
 import ast
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,34 +16,73 @@ from typing import Any
 import widemargin
 
 SOURCES = Path(widemargin.__file__).parent
-#: Folders of the library that measurements name.
+#: Folders whose modules count; the others check arguments, show progress and write files.
 FOLDERS = ("kernels", "exact", "divide", "additive", "projected", "baselines")
+#: Modules of the estimators that are measured.
+MEASURED = (
+    "exact.kernel_svc", "exact.kernel_svr", "exact.kernel_one_class", "divide.dc_svc",
+    "additive.additive_svc", "additive.intersection_svc", "additive.power_mean_svc",
+    "projected.projected_svc", "baselines.cascade", "baselines.fastfood", "baselines.fourier",
+    "baselines.lasvm", "baselines.llsvm", "baselines.ltpu", "baselines.pwlsgd", "baselines.sikma",
+    "baselines.spsvm",
+)  # fmt: skip
 #: What stands behind a number that older code was measured with.
 MARK = "†"
 
 
-def fingerprint_sources() -> dict[str, str]:
-    """Return the fingerprint of every folder of the library."""
-    return {folder: fingerprint_folder(SOURCES / folder) for folder in FOLDERS}
-
-
 @cache
-def fingerprint_folder(folder: Path) -> str:
-    """Hash the statements of all modules of a folder."""
+def fingerprint_sources() -> dict[str, str]:
+    """Return the fingerprint of every estimator that is measured."""
+    return {module: fingerprint_module(module) for module in MEASURED}
+
+
+def fingerprint_module(name: str, root: Path = SOURCES) -> str:
+    """Hash the statements of a module, such as ``"exact.kernel_svc"``, and of what it imports."""
     digest = hashlib.sha256()
-    for path in sorted(folder.glob("*.py")):
-        digest.update(path.name.encode())
+    for path in sorted(collect_modules(locate(f"widemargin.{name}", root), root)):
+        digest.update(str(path.relative_to(root)).encode())
         digest.update(dump_statements(path.read_text()).encode())
     return digest.hexdigest()[:12]
 
 
+def collect_modules(first: Path | None, root: Path) -> set[Path]:
+    """The file of a module, and those of the modules that it imports."""
+    found: set[Path] = set()
+    waiting = [first]
+    while waiting:
+        path = waiting.pop()
+        if path is not None and path not in found:
+            found.add(path)
+            waiting += [locate(name, root) for name in list_imports(path)]
+    return found
+
+
+def list_imports(path: Path) -> Iterator[str]:
+    """Names that a file imports from; some are modules, others are in one."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def locate(name: str, root: Path) -> Path | None:
+    """The file of a module, if it is in one of the folders."""
+    first, *parts = name.split(".")
+    if first != "widemargin" or not parts or parts[0] not in FOLDERS:
+        return None
+    path = root.joinpath(*parts)
+    return next((p for p in (path.with_suffix(".py"), path / "__init__.py") if p.exists()), None)
+
+
 def dump_statements(source: str) -> str:
-    """Return the statements of a module as text, without docstrings and positions."""
+    """Return the statements of a module as text, without docstrings, positions and errors' texts."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if isinstance(body, list) and body and is_text(body[0]):
             node.body = body[1:]
+        if isinstance(node, ast.Raise):
+            node.exc = None
     return ast.dump(tree)
 
 
@@ -53,7 +93,11 @@ def is_text(statement: ast.stmt) -> bool:
     return isinstance(statement.value.value, str)
 
 
-def is_stale(machine: dict[str, Any], folders: Iterable[str]) -> bool:
-    """Whether one of the folders changed since a measurement, or its fingerprints are not known."""
-    then, now = machine.get("sources", {}), fingerprint_sources()
-    return any(then.get(folder) != now[folder] for folder in folders)
+def is_stale(machine: dict[str, Any], module: str | None) -> bool:
+    """Whether an estimator changed since a measurement, or its fingerprint then is not known.
+
+    Measurements of others' estimators, without a module, do not grow old.
+    """
+    if module is None:
+        return False
+    return machine.get("sources", {}).get(module) != fingerprint_sources()[module]

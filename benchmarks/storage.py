@@ -22,6 +22,12 @@ def append_measurement(path: Path, measurement: Measurement) -> None:
         stream.write(json.dumps(measurement) + "\n")
 
 
+def replace_measurement(path: Path, measurement: Measurement) -> None:
+    """Add a measurement in the place of an earlier one with the same key."""
+    kept = [m for m in read_measurements(path) if m["key"] != measurement["key"]]
+    write_measurements(path, [*kept, measurement])
+
+
 def forget_measurements(path: Path, datasets: Container[str], solvers: Container[str]) -> None:
     """Remove the measurements of these data sets by these solvers."""
     measurements = read_measurements(path)

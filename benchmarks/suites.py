@@ -25,6 +25,8 @@ class Suite:
     ----------
     title : str
         Title of the page.
+    module : str
+        Where our estimator is.
     datasets : tuple of str
         Names of the data sets.
     load : callable
@@ -51,6 +53,7 @@ class Suite:
     """
 
     title: str
+    module: str
     datasets: tuple[str, ...]
     load: Callable[[str], BenchmarkData]
     solvers: tuple[str, ...]
@@ -89,6 +92,7 @@ def measure_outliers(data: BenchmarkData, predicted: Any) -> float:
 SUITES = {
     "exact": Suite(
         title="Benchmarks of the exact solver",
+        module="exact.kernel_svc",
         datasets=tuple(DATASETS),
         load=load_dataset,
         solvers=("sklearn", "intelex", "widemargin"),
@@ -99,6 +103,7 @@ SUITES = {
     ),
     "regression": Suite(
         title="Benchmarks of KernelSVR",
+        module="exact.kernel_svr",
         datasets=(*regression.SAMPLES, *regression.SETS),
         load=regression.load,
         solvers=("sklearn", "intelex", "widemargin"),
@@ -113,6 +118,7 @@ SUITES = {
     ),
     "novelty": Suite(
         title="Benchmarks of KernelOneClassSVM",
+        module="exact.kernel_one_class",
         datasets=tuple(one_class.SETS),
         load=one_class.load,
         # Neither intelex nor cuML has a one-class SVM.

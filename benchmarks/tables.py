@@ -5,10 +5,8 @@ from collections.abc import Callable
 from benchmarks import settings
 from benchmarks.freshness import MARK, is_stale
 from benchmarks.storage import Measurement
+from benchmarks.suites import Suite
 from benchmarks.summary import Summary, compare_objective, find_ratio, find_suite, round_down
-
-#: Folders of the library that the suites measure.
-SOURCES = ("kernels", "exact")
 
 
 def render_full_table(summary: Summary) -> str:
@@ -39,7 +37,7 @@ def render_row(dataset: str, solver: str, results: dict[str, Measurement]) -> li
         f"{m['n_train']:,}",
         str(m["n_features"]),
         settings.SOLVERS[solver],
-        f"{m[suite.clock('fit')]:.2f}{mark_stale(solver, m)}",
+        f"{m[suite.clock('fit')]:.2f}{mark_stale(suite, solver, m)}",
         f"{m[suite.clock('predict')]:.2f}",
         form.format(m[field]),
         f"{m['n_support']:,}",
@@ -65,7 +63,7 @@ def render_short_table(summary: Summary) -> str:
     rows = []
     for dataset, results in summary.items():
         m = next(iter(results.values()))
-        fits = [show_fit(s, results.get(s), suite.clock("fit")) for s in solvers]
+        fits = [show_fit(suite, s, results.get(s)) for s in solvers]
         ratios = [find_ratio(results, "fit", peer) for peer in peers]
         rows.append(
             [dataset, f"{m['n_train']:,} x {m['n_features']}"]
@@ -75,14 +73,14 @@ def render_short_table(summary: Summary) -> str:
     return render_table(header, rows, n_text=1)
 
 
-def show_fit(solver: str, m: Measurement | None, clock: str) -> str:
+def show_fit(suite: Suite, solver: str, m: Measurement | None) -> str:
     """Seconds of a fit, marked if older code was measured; a dash where there are none."""
-    return "-" if m is None else f"{m[clock]:.1f}{mark_stale(solver, m)}"
+    return "-" if m is None else f"{m[suite.clock('fit')]:.1f}{mark_stale(suite, solver, m)}"
 
 
-def mark_stale(solver: str, m: Measurement) -> str:
+def mark_stale(suite: Suite, solver: str, m: Measurement) -> str:
     """The mark of measurements whose code has changed since; that of peers is not ours."""
-    return MARK if solver == "widemargin" and is_stale(m["machine"], SOURCES) else ""
+    return MARK if solver == "widemargin" and is_stale(m["machine"], suite.module) else ""
 
 
 def render_table(header: tuple[str, ...], rows: list[list[str]], n_text: int) -> str:

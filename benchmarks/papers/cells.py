@@ -32,7 +32,7 @@ def run_task(task: Task, limit_seconds: float, keep: Callable[[Record], None]) -
     A fit or a prediction that takes longer than the limit is stopped, and slower settings are not
     tried.
     """
-    job = Job("benchmarks.papers.fits:measure_task", asdict(task))
+    job = Job("benchmarks.papers.fits:measure_task", asdict(task), threads=1)
     machine = describe_job(job)
     with start_job(job) as running:
         running.wait(PREPARATION_SECONDS)

@@ -17,7 +17,8 @@ from benchmarks.papers.plan import (
     merge_tasks,
     select_exhibits,
 )
-from benchmarks.storage import append_measurement, read_measurements
+from benchmarks.papers.tables import is_present_code
+from benchmarks.storage import read_measurements, replace_measurement
 
 RESULTS = Path("benchmarks", "results", "papers.jsonl")
 PAPERS = ("dcsvm", "pmsvm", "icd", "psvm")
@@ -87,8 +88,8 @@ def run_studies(exhibits: list[str], clock: Clock) -> None:
 
 
 def run_tasks(exhibits: list[str], options: argparse.Namespace, limit: float, clock: Clock) -> None:
-    """Measure the cells that are not on file, while there is time."""
-    measured = read_measurements(options.results)
+    """Measure the cells that are not on file, or of older code, while there is time."""
+    measured = [m for m in read_measurements(options.results) if is_present_code(m)]
     asked = merge_tasks(t for name in exhibits for t in make_tasks(name, options.budget))
     tasks = [leave_out_done(task, measured, limit) for task in asked]
     tasks = [t for t in tasks if t.settings and options.method in (None, t.method)]
@@ -101,7 +102,7 @@ def run_tasks(exhibits: list[str], options: argparse.Namespace, limit: float, cl
         allowed = min(limit, clock.left())
 
         def keep(record: Record, number: int = number, allowed: float = allowed) -> None:
-            append_measurement(options.results, record | {"limit_s": allowed})
+            replace_measurement(options.results, record | {"limit_s": allowed})
             clock.say(f"{number} of {len(tasks)}: {record['key']}: {show_outcome(record)}")
 
         run_task(task, allowed, keep)

@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import SVC, LinearSVC
 
-from benchmarks.settings import CACHE_MEGABYTES, THREADS, TOL
+from benchmarks.settings import CACHE_MEGABYTES, TOL
 from widemargin import (
     DCSVC,
     AdditiveSVC,
@@ -55,8 +55,9 @@ class Method:
         Its values, the fastest first.
     fixed : dict
         Parameters that all settings share.
-    sources : tuple of str
-        Folders of the library whose changes make a measurement out of date; none for a peer.
+    module : str or None
+        Module whose changes make a measurement out of date, see `benchmarks.freshness`; None for a
+        peer.
     """
 
     build: Callable[..., Any]
@@ -65,7 +66,7 @@ class Method:
     knob: str = ""
     values: tuple[Any, ...] = ()
     fixed: Options = field(default_factory=dict)
-    sources: tuple[str, ...] = ()
+    module: str | None = None
 
     def settings(self) -> list[Options]:
         """The options of every point of its curve."""
@@ -94,17 +95,13 @@ def on_bins(model: Any) -> Any:
     return make_pipeline(BinEncoder(), model)
 
 
-OURS = {"n_jobs": THREADS, "random_state": 0}
+#: One thread, as LIBSVM and LIBLINEAR have.
+OURS = {"n_jobs": 1, "random_state": 0}
 PEER = {"cache_size": CACHE_MEGABYTES, "tol": TOL}
 RANKS = (30, 100, 300, 1000, 3000)
 SIZES = (10, 50, 200)
 LEVELS = (4, 3, 2, 1, 0)
-#: Folders of the library behind each family of estimators.
-EXACT = ("kernels", "exact")
-DIVIDE = (*EXACT, "divide")
-SPARSE = ("kernels", "projected")
-ADDITIVE = ("additive",)
-BASELINE = ("kernels", "baselines")
+EXACT, DIVIDE = "exact.kernel_svc", "divide.dc_svc"
 
 #: Machines with a kernel of all features, for the tables of DC-SVM and the figures.
 KERNEL_METHODS = {
@@ -126,16 +123,26 @@ KERNEL_METHODS = {
         "max_rounds",
         (1, 2, 4),
         OURS | {"tol": TOL},
-        (*EXACT, "baselines"),
+        "baselines.cascade",
     ),
-    "LaSVM": Method(LaSVC, "exact", False, "n_epochs", (1, 3), OURS | {"tol": TOL}, BASELINE),
-    "LLSVM": Method(LLSVC, "low rank", False, "n_landmarks", RANKS, OURS, BASELINE),
-    "FastFood": Method(FastfoodSVC, "low rank", False, "n_features", RANKS, OURS, BASELINE),
-    "LTPU": Method(LTPUSVC, "low rank", False, "n_units", RANKS, OURS, BASELINE),
+    "LaSVM": Method(
+        LaSVC, "exact", False, "n_epochs", (1, 3), OURS | {"tol": TOL}, "baselines.lasvm"
+    ),
+    "LLSVM": Method(LLSVC, "low rank", False, "n_landmarks", RANKS, OURS, "baselines.llsvm"),
+    "FastFood": Method(
+        FastfoodSVC, "low rank", False, "n_features", RANKS, OURS, "baselines.fastfood"
+    ),
+    "LTPU": Method(LTPUSVC, "low rank", False, "n_units", RANKS, OURS, "baselines.ltpu"),
     "PSVM": Method(
-        ProjectedSVC, "sparse", True, "n_basis", SIZES, OURS | {"candidates": 59}, SPARSE
+        ProjectedSVC,
+        "sparse",
+        True,
+        "n_basis",
+        SIZES,
+        OURS | {"candidates": 59},
+        "projected.projected_svc",
     ),
-    "SpSVM": Method(SpSVC, "sparse", False, "n_basis", SIZES, OURS, (*SPARSE, "baselines")),
+    "SpSVM": Method(SpSVC, "sparse", False, "n_basis", SIZES, OURS, "baselines.spsvm"),
 }
 
 
@@ -151,43 +158,49 @@ def on_unit_interval(build: Callable[..., Any]) -> Callable[..., Any]:
 #: Machines that are sums over the features, with C = 1.
 FEATURE_METHODS = {
     "AdditiveSVC chi2": Method(
-        on_unit_interval(AdditiveSVC), "additive", True, "n_bins", (4, 16, 64, 256), OURS, ADDITIVE
+        on_unit_interval(AdditiveSVC),
+        "additive",
+        True,
+        "n_bins",
+        (4, 16, 64, 256),
+        OURS,
+        "additive.additive_svc",
     ),
     "LIBLINEAR": Method(on_unit_interval(LinearSVC), "linear", False, fixed={"random_state": 0}),
 }
 
-ONE = {"n_jobs": 1, "random_state": 0}
 #: PmSVM as in its paper, which has no intercept: the anchors found by hand without a table, Chebyshev
 #: nodes with one.
-PMSVM = ONE | {"C": 0.01, "fit_intercept": False, "anchors": "paper"}
+PMSVM = OURS | {"C": 0.01, "fit_intercept": False, "anchors": "paper"}
 PMSVM_LUT = PMSVM | {"lut": True, "anchors": "chebyshev"}
 #: The exponent by which the paper simulates the intersection kernel.
 INTERSECTION_P = -8.0
 
 
-def additive(build: Callable[..., Any], is_ours: bool, **fixed: Any) -> Method:
-    folders = ADDITIVE if is_ours else (*ADDITIVE, "baselines")
-    return Method(build, "additive", is_ours, fixed=ONE | fixed, sources=folders)
+def additive(build: Callable[..., Any], **fixed: Any) -> Method:
+    module = build.__module__.removeprefix("widemargin.")
+    is_ours = not module.startswith("baselines.")
+    return Method(build, "additive", is_ours, fixed=OURS | fixed, module=module)
 
 
-#: For the tables of PmSVM and ICD, on one thread.
+#: For the tables of PmSVM and ICD.
 ADDITIVE_METHODS = {
-    "PmSVM-LUT-chi2": additive(PowerMeanSVC, True, **PMSVM_LUT),
-    "PmSVM-chi2": additive(PowerMeanSVC, True, **PMSVM),
-    "fm-chi2": additive(FourierSVC, False, C=0.01),
-    "PmSVM-LUT-HI": additive(PowerMeanSVC, True, **PMSVM_LUT, p=INTERSECTION_P),
-    "PmSVM-HI": additive(PowerMeanSVC, True, **PMSVM, p=INTERSECTION_P),
-    "fm-HI": additive(FourierSVC, False, C=0.01, kernel="intersection"),
+    "PmSVM-LUT-chi2": additive(PowerMeanSVC, **PMSVM_LUT),
+    "PmSVM-chi2": additive(PowerMeanSVC, **PMSVM),
+    "fm-chi2": additive(FourierSVC, C=0.01),
+    "PmSVM-LUT-HI": additive(PowerMeanSVC, **PMSVM_LUT, p=INTERSECTION_P),
+    "PmSVM-HI": additive(PowerMeanSVC, **PMSVM, p=INTERSECTION_P),
+    "fm-HI": additive(FourierSVC, C=0.01, kernel="intersection"),
     "LIBLINEAR": Method(LinearSVC, "linear", fixed={"random_state": 0, "tol": 0.1}),
     "LIBLINEAR (C=0.01)": Method(
         LinearSVC, "linear", fixed={"random_state": 0, "tol": 0.1, "C": 0.01}
     ),
-    "AdditiveSVC chi2": additive(AdditiveSVC, True, C=0.1, fit_intercept=True),
-    "ICD": additive(IntersectionSVC, True, C=1e-3, fit_intercept=False, scaling=None),
-    "PWLSGD": additive(PWLSGDSVC, False),
-    "SIKMA": additive(SIKMASVC, False),
+    "AdditiveSVC chi2": additive(AdditiveSVC, C=0.1, fit_intercept=True),
+    "ICD": additive(IntersectionSVC, C=1e-3, fit_intercept=False, scaling=None),
+    "PWLSGD": additive(PWLSGDSVC),
+    "SIKMA": additive(SIKMASVC),
     "LIBSVM+HIK": Method(
-        lambda: on_bins(KernelSVC(kernel="intersection", C=1e-3, n_jobs=1)), "exact", sources=EXACT
+        lambda: on_bins(KernelSVC(kernel="intersection", C=1e-3, n_jobs=1)), "exact", module=EXACT
     ),
     "LIBSVM+LIN": Method(lambda: SVC(kernel="linear", **PEER), "exact"),
     "LIBSVM+RBF": Method(lambda: SVC(gamma="auto", **PEER), "exact"),

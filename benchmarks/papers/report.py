@@ -171,8 +171,8 @@ test accuracy where a table has it: "reproduced" means a difference of at most t
 the test set and half a unit of the last digit that the table prints. Tables of times alone are judged
 by the speed relative to one method of the table, within a factor of 1.5, because machines differ.
 "Not comparable" says why. Methods of others are our own implementations in `widemargin.baselines`,
-but for LIBSVM and LIBLINEAR, which are scikit-learn's. LIBSVM has an intercept and one thread; ours
-and the other comparators have two threads, but in the tables of PmSVM and ICD one.
+but for LIBSVM and LIBLINEAR, which are scikit-learn's. LIBSVM has an intercept. Every method has one
+thread, and seconds are processor seconds, which other work on the machine changes little.
 
 "DC-SVM" is the algorithm as published, `DCSVC(**widemargin.divide.PAPER)`: every level, clusters of
 plain two-step kernel k-means, and for early prediction 256 clusters before 64. "Our default" is

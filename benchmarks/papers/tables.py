@@ -114,9 +114,12 @@ def describe_code(cell: Record | None) -> str | None:
     """The commit that a cell measured, marked if the code it measured has changed since."""
     if cell is None:
         return None
-    folders = GROUPS[cell["group"]][cell["method"]].sources
-    mark = MARK if is_stale(cell["machine"], folders) else ""
-    return f"{cell['machine']['commit']}{mark}"
+    return f"{cell['machine']['commit']}{'' if is_present_code(cell) else MARK}"
+
+
+def is_present_code(cell: Record) -> bool:
+    """Whether a cell was measured with the code as it is now."""
+    return not is_stale(cell["machine"], GROUPS[cell["group"]][cell["method"]].module)
 
 
 def compare_row(

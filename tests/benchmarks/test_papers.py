@@ -44,7 +44,7 @@ from benchmarks.papers.report import (
     summarise_methods,
 )
 from benchmarks.papers.verdicts import find_difference, judge_accuracy, judge_speed
-from benchmarks.storage import append_measurement, read_measurements
+from benchmarks.storage import append_measurement, read_measurements, write_measurements
 from matplotlib import pyplot as plt
 
 from widemargin import DCSVC
@@ -248,12 +248,13 @@ def test_a_warm_up_that_fails_is_told(monkeypatch):
 def test_a_run_resumes_and_keeps_what_it_has(monkeypatch, tmp_path):
     """End to end on generated data, with a fit that was measured before."""
     results = tmp_path / "papers.jsonl"
-    ran = []
+    ran, machine = [], {**MACHINE, "sources": fingerprint_sources()}
 
     def fake_task(task, limit, keep):
         ran.append(task)
         for options in task.settings:
-            keep(record(task.data, task.method, task.rows, task.group, options=options))
+            named = {"options": options, "machine": machine}
+            keep(record(task.data, task.method, task.rows, task.group, **named))
 
     monkeypatch.setattr(command, "run_task", fake_task)
     call = ["papers", "--paper", "icd", "--table", "5", "--results", str(results)]
@@ -264,6 +265,12 @@ def test_a_run_resumes_and_keeps_what_it_has(monkeypatch, tmp_path):
     assert len(read_measurements(results)) == n_cells
     assert main([*call[:-1], str(tmp_path / "other.jsonl"), "--method", "ICD"]) == 0
     assert {task.method for task in ran[n_cells:]} == {"ICD"}
+    # What older code took is measured again, but not what peers took.
+    write_measurements(results, [{**m, "machine": MACHINE} for m in read_measurements(results)])
+    ran.clear()
+    assert main(call) == 0
+    assert {task.method for task in ran} == {"ICD", "LIBSVM+HIK"}
+    assert len(read_measurements(results)) == n_cells
 
 
 def test_a_task_measures_a_real_fit(monkeypatch):
