@@ -1,7 +1,8 @@
 """The tables of the papers with a column of our own, as records that any page can show."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import log
 
 from benchmarks.experiments import Row
 from benchmarks.freshness import MARK, is_stale
@@ -59,15 +60,61 @@ COVTYPE_TEST = 116_202
 def show_cells(name: str, cells: list[Record]) -> Shown:
     """A table whose rows are methods on data sets."""
     published = read_published(name)
-    here = {
-        (row["dataset"], row["method"]): find_cell(name, row["dataset"], row["method"], cells)
-        for row in published["rows"]
-    }
-    rows = [
-        compare_row(name, row, published, here) | show_default(name, row, cells)
-        for row in published["rows"]
-    ]
-    return make_shown(name, published, rows, list(here.values()))
+    rows, used = [], []
+    for row in published["rows"]:
+        for cell in list_cells(name, row["dataset"], row["method"], cells):
+            used.append(cell)
+            compared = compare_row(name, row, published, cell, find_reference(name, cell, cells))
+            rows.append(compared | show_default(name, row, cell, cells))
+    shown = make_shown(name, published, rows, used)
+    return replace(shown, notes=[*shown.notes, *extrapolate_reference(name, published, cells)])
+
+
+def rename(name: str, dataset: str) -> str:
+    """Our name of a data set of a table."""
+    return RENAMED.get(name, {}).get(dataset, dataset)
+
+
+def list_cells(name: str, dataset: str, method: str, cells: list[Record]) -> list[Record | None]:
+    """The cell with most rows, and the one of as many rows as the reference of the table has."""
+    best = find_cell(name, dataset, method, cells)
+    if best is None or name not in REFERENCES:
+        return [best]
+    peer = find_cell(name, dataset, REFERENCES[name], cells)
+    if peer is None or "fit_s" not in peer or peer["rows"] == best["rows"]:
+        return [best]
+    same = find_cell(name, dataset, method, cells, peer["rows"])
+    return [best] if same is None else [best, same]
+
+
+def find_reference(name: str, cell: Record | None, cells: list[Record]) -> Record | None:
+    """The reference of the table on the same rows, if it ended."""
+    if cell is None or name not in REFERENCES:
+        return None
+    found = select_cell(cells, cell["data"], cell["group"], REFERENCES[name], {}, cell["rows"])
+    return found if found and "fit_s" in found else None
+
+
+def extrapolate_reference(name: str, published: Published, cells: list[Record]) -> list[str]:
+    """What LIBSVM would take on all rows, where it ended on two smaller numbers of rows."""
+    notes = []
+    for data in dict.fromkeys(rename(name, row["dataset"]) for row in published["rows"]):
+        wanted = {"data": data, "group": "kernel", "method": "LIBSVM", "options": {}}
+        ended = [cell for cell in cells if wanted.items() <= cell.items() and "fit_s" in cell]
+        ended.sort(key=lambda cell: cell["rows"])
+        if len(ended) > 1 and ended[-1]["rows"] < SETS[data].rows:
+            notes.append(describe_growth(*ended[-2:], SETS[data].rows))
+    return notes
+
+
+def describe_growth(few: Record, many: Record, rows: int) -> str:
+    exponent = log(many["fit_s"] / few["fit_s"]) / log(many["rows"] / few["rows"])
+    hours = many["fit_s"] * (rows / many["rows"]) ** exponent / 3600.0
+    return (
+        f"Extrapolated, not measured: LIBSVM takes {few['fit_s']:,.1f} s on {few['rows']:,} rows of "
+        f"{few['data']} and {many['fit_s']:,.0f} s on {many['rows']:,}, which grows with the power "
+        f"{exponent:.1f}; if it goes on so, {rows:,} rows take {hours:,.1f} hours."
+    )
 
 
 def make_shown(
@@ -79,30 +126,38 @@ def make_shown(
     return Shown(name, published["title"], published["reference"], rows, published["notes"], last)
 
 
-def find_cell(name: str, dataset: str, method: str, cells: list[Record]) -> Record | None:
-    """The measurement of a method of the paper with most rows, or what came of the attempts."""
-    data = RENAMED.get(name, {}).get(dataset, dataset)
+def find_cell(
+    name: str, dataset: str, method: str, cells: list[Record], rows: int | None = None
+) -> Record | None:
+    """The measurement of a method of the paper with most rows, or what came of the attempts.
+
+    If ``rows`` are given, the one with as many.
+    """
+    data = rename(name, dataset)
     if not name.startswith("dcsvm"):
-        return select_cell(cells, data, "additive", method, {})
-    return select_cell(cells, data, "kernel", *DCSVM_SETTINGS[method])
+        return select_cell(cells, data, "additive", method, {}, rows)
+    return select_cell(cells, data, "kernel", *DCSVM_SETTINGS[method], rows)
 
 
 def select_cell(
-    cells: list[Record], data: str, group: str, method: str, options: Options
-) -> Record | None:
+    cells: list[Record], data: str, group: str, method: str, options: Options,
+    rows: int | None = None,
+) -> Record | None:  # fmt: skip
     wanted = {"data": data, "group": group, "method": method, "options": options}
+    wanted |= {} if rows is None else {"rows": rows}
     found = [c for c in cells if wanted.items() <= c.items()]
     return max(found, key=lambda c: ("fit_s" in c, c["rows"]), default=None)
 
 
-def show_default(name: str, row: Record, cells: list[Record]) -> Row:
-    """What the defaults of the library reach in the place of the paper's algorithm."""
+def show_default(name: str, row: Record, cell: Record | None, cells: list[Record]) -> Row:
+    """What the defaults of the library reach in the place of the paper's algorithm, on its rows."""
     if not name.startswith("dcsvm"):
         return {}
     found: Record | None = None
     if row["method"] in DEFAULT_SETTINGS:
-        data = RENAMED.get(name, {}).get(row["dataset"], row["dataset"])
-        found = select_cell(cells, data, "kernel", *DEFAULT_SETTINGS[row["method"]])
+        data = rename(name, row["dataset"])
+        rows = cell and cell["rows"]
+        found = select_cell(cells, data, "kernel", *DEFAULT_SETTINGS[row["method"]], rows)
     measured = found or {}
     return {
         "our default: accuracy (%)": measured.get("accuracy"),
@@ -126,11 +181,11 @@ def compare_row(
     name: str,
     row: Record,
     published: Published,
-    here: dict[tuple[str, str], Record | None],
+    cell: Record | None,
+    peer: Record | None,
 ) -> Row:
-    """A published row beside ours."""
+    """A published row beside ours; ``peer`` is the reference of the table on the same rows."""
     dataset, method = row["dataset"], row["method"]
-    cell = here[dataset, method]
     measured = cell if cell is not None and "fit_s" in cell else {}
     shown: Row = {
         "data": dataset,
@@ -143,7 +198,7 @@ def compare_row(
     }
     reference = REFERENCES.get(name)
     if reference:
-        speeds = compare_speeds(row, published, here, reference)
+        speeds = compare_speeds(row, published, measured, peer, reference)
         shown |= dict(
             zip((f"paper: {reference} / it", f"here: {reference} / it"), speeds, strict=True)
         )
@@ -161,29 +216,22 @@ def columns_of(published: Published, shown: Row) -> list[str]:
 
 
 def compare_speeds(
-    row: Record,
-    published: Published,
-    here: dict[tuple[str, str], Record | None],
-    reference: str,
+    row: Record, published: Published, measured: Record, peer: Record | None, reference: str
 ) -> tuple[float | None, float | None]:
     """How many times faster than the reference, in the paper and here on as many rows."""
     dataset = row["dataset"]
     theirs = next(
         (r for r in published["rows"] if (r["dataset"], r["method"]) == (dataset, reference)), {}
     )
-    ours, cell = here.get((dataset, reference)), here[dataset, row["method"]]
     paper = theirs["fit_s"] / row["fit_s"] if "fit_s" in theirs and "fit_s" in row else None
-    is_measured = ours and cell and "fit_s" in ours and "fit_s" in cell
-    if not (is_measured and ours["rows"] == cell["rows"]):
-        return paper, None
-    return paper, ours["fit_s"] / cell["fit_s"]
+    return paper, peer["fit_s"] / measured["fit_s"] if peer and measured else None
 
 
 def state_verdict(
     name: str, row: Record, published: Published, cell: Record | None, shown: Row
 ) -> str:
     """One row in words. Accuracy decides where the table has it, else the relative speed."""
-    data = RENAMED.get(name, {}).get(row["dataset"], row["dataset"])
+    data = rename(name, row["dataset"])
     if data not in SETS:
         return UNAVAILABLE
     if "missing" in row:
@@ -208,7 +256,7 @@ def show_sizes(name: str) -> Shown:
     published = read_published(name)
     rows = []
     for row in published["rows"]:
-        data = RENAMED["icd-table-5"].get(row["dataset"], row["dataset"])
+        data = rename("icd-table-5", row["dataset"])
         here = SETS[data].rows if data in SETS else None
         verdict = "reproduced" if here == row["n_train"] else "worse: other rows"
         if row.get("uncertain"):

@@ -363,6 +363,24 @@ def test_most_rows_are_shown_where_there_are_several():
     assert tables.find_cell("dcsvm-table-3", "ijcnn1", "LIBSVM", [stopped, few]) is few
 
 
+def test_all_rows_and_those_of_the_reference_are_shown():
+    ours = {"method": "DC-SVM", "options": {"stop_level": 0}}
+    found = [
+        record("covtype", rows=5_000, fit_s=1.0),
+        record("covtype", rows=50_000, fit_s=100.0),
+        record("covtype", rows=50_000, fit_s=10.0, **ours),
+        record("covtype", rows=464_810, fit_s=300.0, **ours),
+    ]
+    shown = tables.show_cells("dcsvm-table-3", found)
+    rows = [r for r in shown.rows if (r["data"], r["method"]) == ("covtype", "DC-SVM")]
+    assert [r["rows here"] for r in rows] == [464_810, 50_000]
+    assert [r["here: LIBSVM / it"] for r in rows] == [None, 10.0]
+    note = next(n for n in shown.notes if n.startswith("Extrapolated"))
+    # A hundred times the seconds for ten times the rows: the square, 8,641 s for all.
+    assert "power 2.0" in note
+    assert "464,810 rows take 2.4 hours" in note
+
+
 def test_claims_are_judged_by_numbers():
     rows = [
         {
