@@ -100,7 +100,6 @@ def list_tasks(plan: Plan) -> Iterator[tuple[str, tuple[str, str, int]]]:
         for dataset in plan.datasets
         for repeat in range(1, plan.repeats + 1)
         for solver in plan.solvers
-        if solver in SUITES[plan.suite].solvers_of(dataset)
     ]
     return ((f"[{i}/{len(tasks)}]", task) for i, task in enumerate(tasks, start=1))
 

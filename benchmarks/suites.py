@@ -45,8 +45,6 @@ class Suite:
         Function of the worker that chooses parameters, where the data have none.
     source_of : callable
         ``source_of(name)`` names the data set whose parameters a sample of it has.
-    ours_only : tuple of str
-        Data sets on which peers take too long; samples of them are measured for all solvers.
     threads : int
         Threads of every solver. The times of one thread are processor seconds, which other work on the
         machine does not change much; the others are wall seconds.
@@ -63,16 +61,11 @@ class Suite:
     measure_model: Callable[[BenchmarkData, PairExpansion], Measures]
     choose: str | None = None
     source_of: Callable[[str], str] = str
-    ours_only: tuple[str, ...] = ()
     threads: int = THREADS
 
     def clock(self, measure: str) -> str:
         """Name the field that holds the time of "fit" or "predict"."""
         return f"{measure}_cpu_seconds" if self.threads == 1 else f"{measure}_seconds"
-
-    def solvers_of(self, dataset: str) -> tuple[str, ...]:
-        """Return the solvers that are measured on a data set."""
-        return ("widemargin",) if dataset in self.ours_only else self.solvers
 
 
 def measure_accuracy(data: BenchmarkData, predicted: Any) -> float:
@@ -113,7 +106,6 @@ SUITES = {
         measure_model=objective.measure_regressor,
         choose="benchmarks.datasets.regression:choose_parameters",
         source_of=regression.find_source,
-        ours_only=regression.LARGE,
         threads=1,
     ),
     "novelty": Suite(

@@ -62,8 +62,6 @@ SETS: dict[str, Callable[[], Parts]] = {
 }
 
 
-#: Sets on which LIBSVM would take ten minutes or more, by the time that it takes for a sample.
-LARGE = ("kin40k",)
 #: Name in the tables -> the set of which it is a sample, and its training rows.
 SAMPLES = {
     "kin40k-6k": ("kin40k", 6000),
