@@ -10,7 +10,14 @@ from benchmarks.papers.claims import CLAIMS, show_figure
 from benchmarks.papers.grid_tables import GRID_TABLES
 from benchmarks.papers.headlines import summarise_headlines
 from benchmarks.papers.plan import DCSVM_SETTINGS, DEFAULT_SETTINGS
-from benchmarks.papers.tables import STUDY_TABLES, Shown, show_cells, show_sizes, show_study
+from benchmarks.papers.tables import (
+    SIZES_OF,
+    STUDY_TABLES,
+    Shown,
+    show_cells,
+    show_sizes,
+    show_study,
+)
 from benchmarks.settings import TOL
 from benchmarks.storage import read_measurements
 
@@ -22,7 +29,7 @@ PAPERS = {
 }
 #: All that is shown, in order.
 SHOWN = (
-    *(f"dcsvm-table-{n}" for n in (1, 3, 4, 5, 6, 7)), *(f"dcsvm-figure-{n}" for n in (1, 2, 3, 4)),
+    *(f"dcsvm-table-{n}" for n in range(1, 11)), *(f"dcsvm-figure-{n}" for n in (1, 2, 3, 4)),
     *(f"pmsvm-table-{n}" for n in (3, 4, 5)), *(f"pmsvm-figure-{n}" for n in (1, 2, 3, 4)),
     *(f"icd-table-{n}" for n in (1, 2, 3, 4, 5)), "icd-figure-1",
     *(f"psvm-table-{n}" for n in (2, 3, 4)),
@@ -64,7 +71,7 @@ def make_report(results: Path) -> Report:
 def show(name: str, cells: list[Record]) -> Shown:
     if name in CLAIMS:
         return show_figure(name)
-    if name == "icd-table-4":
+    if name in SIZES_OF:
         return show_sizes(name)
     if name in GRID_TABLES:
         return GRID_TABLES[name](cells)
