@@ -1,8 +1,12 @@
 """Configuration of the documentation: ``sphinx-build -W docs docs/_build/html``."""
 
 import os
+import re
 import zlib
 from pathlib import Path
+
+from docutils import nodes
+from docutils.utils.math.latex2mathml import tex2mathml
 
 import widemargin
 
@@ -88,6 +92,7 @@ sphinx_gallery_conf = {
     "reference_url": {"widemargin": None},
     "download_all_examples": False,
     "show_memory": False,
+    "write_computation_times": False,
     "plot_gallery": "True",
     "abort_on_example_error": True,
     "remove_config_comments": True,
@@ -96,6 +101,7 @@ sphinx_gallery_conf = {
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
+html_math_renderer = "mathml"
 html_theme = "pydata_sphinx_theme"
 html_title = "widemargin"
 html_static_path = ["_static"]
@@ -114,3 +120,28 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
+
+#: A link from a page to a script of the gallery, which is alive in the repository too.
+EXAMPLE_LINK = re.compile(r"\]\(\.\./examples/(.+?)\.(?:py|rst)\)")
+
+
+def link_examples(app, name, source):
+    """Lead the links of a page to scripts of the gallery to the pages of these scripts."""
+
+    def replace(match):
+        page = "index" if match[1] == "README" else match[1]
+        return f"](auto_examples/{page}.rst)"
+
+    source[0] = EXAMPLE_LINK.sub(replace, source[0])
+
+
+def write_mathml(writer, node):
+    """Write a formula as MathML, which browsers show without a script from the network."""
+    writer.body.append(tex2mathml(node.astext()))
+    raise nodes.SkipNode
+
+
+def setup(app):
+    """Register the above with Sphinx."""
+    app.connect("source-read", link_examples)
+    app.add_html_math_renderer("mathml", (write_mathml, None), (write_mathml, None))

@@ -114,6 +114,30 @@ def test_other_additive_models_and_sparse_data(estimator, tmp_path):
     assert "Explained rows" not in page.found["h2"]
 
 
+@pytest.mark.parametrize("interactions", [0, 1])
+def test_names_take_the_place_of_labels(interactions, tmp_path):
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    model = AdditiveSVC(interactions=interactions, n_jobs=1).fit(X, y)
+    names = ["setosa", "versi <color>", "virginica"]
+    text = show_model(
+        model, X, y, tmp_path / "a.html", class_names=names, n_examples=30
+    ).read_text("utf-8")  # fmt: skip
+    page = Reader(text)
+    assert page.found["h1"] == [f"AdditiveSVC: {', '.join(names)}"]
+    assert page.found["span"][:3] == names
+    predicted = model.predict(X)
+    titles = [title for title in page.found["h3"] if title.startswith("Row ")]
+    rows = [int(title[4 : title.index(":")]) for title in titles]
+    expected = [
+        f"Row {row}: {names[predicted[row]]}"
+        + (f" (wrong: {names[y[row]]})" if predicted[row] != y[row] else "")
+        for row in rows
+    ]
+    assert titles == expected
+    assert any("wrong" in title for title in titles)
+    assert set(predicted[rows]) == {0, 1, 2}
+
+
 def test_bands_are_drawn(cancer, tmp_path):
     X, y = cancer_frame(cancer)
     model = AdditiveSVC(n_jobs=1).fit(X, y)
@@ -183,6 +207,12 @@ def test_wrong_arguments_are_refused(cancer, tmp_path):
         show_model(model, y=y)
     with pytest.raises(ValueError, match="n_examples: must be an integer of at least 1"):
         show_model(model, X, n_examples=0)
+    with pytest.raises(
+        ValueError, match=r"class_names: \['a'\] was given for 2 classes.*ill, well"
+    ):
+        show_model(model, X, class_names=["a"])
+    with pytest.raises(ValueError, match="class_names: 'ab' was given for 2 classes; give a list"):
+        show_model(model, X, class_names="ab")
     with pytest.raises(FileExistsError, match="path: "):
         show_model(model, X, path=tmp_path)
 
@@ -196,3 +226,5 @@ def test_a_regression_has_predictions_in_place_of_scores(tmp_path):
     assert "the prediction" in text
     assert f"{model.score(X, y):.3f}" in text
     assert "Classes" not in text
+    with pytest.raises(ValueError, match="class_names: AdditiveSVR has no classes; leave it out"):
+        show_model(model, class_names=["low", "high"])

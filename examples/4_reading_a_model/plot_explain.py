@@ -7,8 +7,8 @@ up to the decision value: nothing is estimated.
 """
 
 # %%
-# The model is that of the previous example. The row is the test row about which the model is
-# least certain.
+# The model is that of :ref:`sphx_glr_auto_examples_4_reading_a_model_plot_shapes.py`. The row is the
+# test row about which the model is least certain.
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd

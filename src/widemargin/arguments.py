@@ -10,6 +10,8 @@ from sklearn.utils import check_random_state
 
 #: Largest number that float64 holds.
 LARGEST = float(np.finfo(np.float64).max)
+#: Names of columns that an error lists.
+SHOWN_NAMES = 8
 
 
 def draw_seed(random_state: Any) -> int:
@@ -73,7 +75,11 @@ def _find_names(name: str, columns: Any, feature_names: Any) -> NDArray[np.intp]
     positions = {known: number for number, known in enumerate(feature_names)}
     unknown = [column for column in columns if column not in positions]
     if unknown:
-        raise ValueError(f"{name}: the training data had no columns {unknown!r}")
+        known = [str(column) for column in feature_names[:SHOWN_NAMES]]
+        more = ", ..." if len(feature_names) > SHOWN_NAMES else ""
+        raise ValueError(
+            f"{name}: the training data had no columns {unknown!r}; they had {', '.join(known)}{more}"
+        )
     return np.array([positions[column] for column in columns], np.intp)
 
 

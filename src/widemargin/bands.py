@@ -90,12 +90,12 @@ def curve_bands(
 
     Parameters
     ----------
-    model : AdditiveSVC, IntersectionSVC, PowerMeanSVC or Pipeline
+    model : AdditiveSVC, AdditiveSVR, IntersectionSVC, PowerMeanSVC or Pipeline
         A fitted estimator, or a pipeline that ends in one after scalers. It is not changed.
     X : array-like or sparse matrix of shape (n_samples, n_features)
         The training data.
     y : array-like of shape (n_samples,)
-        The labels.
+        The labels or targets.
     n_boot : int, default=20
         Number of samples, and of fits.
     level : float, default=0.9
@@ -125,8 +125,8 @@ def curve_bands(
     """
     if not has_curves(model):
         raise TypeError(
-            f"model: a {type(model).__name__} has no curves; give an AdditiveSVC, IntersectionSVC or "
-            "PowerMeanSVC"
+            f"model: a {type(model).__name__} has no curves; give an AdditiveSVC, AdditiveSVR, "
+            "IntersectionSVC or PowerMeanSVC"
         )
     check_is_fitted(model)
     check_integer("n_boot", n_boot, low=2)

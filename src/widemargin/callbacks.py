@@ -12,7 +12,23 @@ __all__ = ["LevelProgress", "Progress", "Stage"]
 
 @dataclass(frozen=True)
 class Progress:
-    """What a callback is told after every round."""
+    """What a callback is told after every round.
+
+    Attributes
+    ----------
+    n_seen, n_total : int
+        Rows of the present sample, and of the problem.
+    n_working : int
+        Rows in the working set.
+    n_support : int
+        Support vectors so far.
+    violation : float
+        Largest violation of the optimality conditions, which the solver compares with ``tol``.
+    n_iter : int
+        Updates of pairs so far.
+    seconds : float
+        Time since the solver began.
+    """
 
     n_seen: int
     n_total: int
@@ -27,11 +43,27 @@ class Progress:
 class LevelProgress:
     """What a callback is told while a level is being solved.
 
-    ``seconds_left`` is for this level: the time so far, in proportion to what remains; None where
-    nothing is known yet. The whole problem (level 0) has one cluster and reports every round, with
-    the ``violation`` of the optimality conditions, and once more when it is solved. ``objective`` is
-    that of the clusters solved so far. ``n_support`` counts points once, in however many binary
-    problems they are; during the rounds of several problems it is that of the level below.
+    The whole problem (level 0) has one cluster and reports every round, and once more when it is
+    solved.
+
+    Attributes
+    ----------
+    level : int
+        Number of the level; 0 is the whole problem.
+    n_clusters, n_done : int
+        Clusters of the level, and how many of them are solved.
+    n_support : int
+        Support vectors, each counted once, in however many binary problems it is. During the rounds of
+        several problems it is that of the level below.
+    objective : float
+        Dual objective of the clusters solved so far.
+    seconds : float
+        Time since the fit began.
+    seconds_left : float or None
+        Time that this level may still take: the time so far, in proportion to what remains. None
+        where nothing is known yet.
+    violation : float or None
+        Largest violation of the optimality conditions, in the rounds of the whole problem.
     """
 
     level: int

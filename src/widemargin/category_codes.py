@@ -72,7 +72,9 @@ def learn_categories(X: Any, categorical_features: Any) -> CategoryCoder | None:
     names = list(X.columns) if hasattr(X, "iloc") else None
     columns = np.sort(_find_columns(X, categorical_features, names))
     if len(np.unique(columns)) < len(columns):
-        raise ValueError(f"categorical_features: {categorical_features!r} names a column twice")
+        raise ValueError(
+            f"categorical_features: {categorical_features!r} names a column twice; name each once"
+        )
     if len(columns) == 0:
         return None
     return CategoryCoder(columns, [_list_categories(X, int(j), names) for j in columns])

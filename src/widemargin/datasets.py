@@ -136,8 +136,8 @@ def load(name: str) -> Dataset:
     """
     if not _NAME.fullmatch(name):
         raise ValueError(
-            f"invalid data set name {name!r}: use letters, digits, spaces and _.()+,=@- only, "
-            "starting with a letter, a digit or an underscore"
+            f"name: {name!r} is an invalid data set name; use letters, digits, spaces and _.()+,=@- "
+            "only, starting with a letter, a digit or an underscore"
         )
     path = _find_file(name)
     if path is not None:
@@ -290,9 +290,9 @@ def _open_archive(stream: BinaryIO, path: Path) -> NpzFile:
     try:
         archive = np.load(stream, allow_pickle=False)
     except _DAMAGE as error:
-        raise ValueError(f"{path} is not a readable .npz archive: {error}") from error
+        raise ValueError(f"{path} is not a readable .npz archive ({error}); restore it") from error
     if not isinstance(archive, NpzFile):
-        raise ValueError(f"{path} is a single array, not an .npz archive")
+        raise ValueError(f"{path} is a single array, not an .npz archive; use np.savez")
     return archive
 
 
@@ -321,7 +321,8 @@ def _get_part(
 def _get_array(arrays: dict[str, np.ndarray], key: str, origin: str) -> np.ndarray:
     """Return an array that must be there."""
     if key not in arrays:
-        raise ValueError(f"{origin}: key {key!r} is missing")
+        found = ", ".join(sorted(arrays)) or "nothing"
+        raise ValueError(f"{origin}: key {key!r} is missing; the file holds {found}")
     return arrays[key]
 
 

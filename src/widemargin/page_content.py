@@ -25,6 +25,21 @@ N_SHARES = 8
 FloatArray = NDArray[np.float64]
 
 
+def name_classes(model: Any, given: Any) -> list[str]:
+    """Return the names of the classes of a model: as given, or its labels; none for a regression."""
+    labels = [str(label) for label in getattr(model, "classes_", [])]
+    if given is None:
+        return labels
+    if not labels:
+        raise ValueError(f"class_names: {type(model).__name__} has no classes; leave it out")
+    if isinstance(given, str) or len(given) != len(labels):
+        raise ValueError(
+            f"class_names: {given!r} was given for {len(labels)} classes; give a list with a name for "
+            f"each of them, in the order of classes_: {', '.join(labels)}"
+        )
+    return [str(name) for name in given]
+
+
 def name_page(estimator: str, classes: list[str]) -> str:
     """Return the title of the page."""
     named = f"{', '.join(classes[:4])}{', …' if len(classes) > 4 else ''}"
@@ -164,10 +179,11 @@ def _count_values(present: FloatArray | None, distinct: FloatArray | None) -> tu
     return (0.5 * (edges[1:] + edges[:-1]), counts.astype(np.float64)), float(edges[1] - edges[0])
 
 
-def make_surfaces(curves: Any, names: list[str], n_pairs: int) -> list[Surface]:
+def make_surfaces(curves: Any, names: list[str], n_pairs: int, classes: list[str]) -> list[Surface]:
     """Return the surfaces of an `AdditiveSVC` with interactions, the most important first.
 
-    With more than two classes, a surface is that of the class in which it is largest.
+    With more than two classes, a surface is that of the class in which it is largest; ``classes`` has
+    their names.
     """
     if not isinstance(curves._model, PairModel):
         return []
@@ -179,7 +195,7 @@ def make_surfaces(curves: Any, names: list[str], n_pairs: int) -> list[Surface]:
         k = int(np.ptp(stack, axis=(1, 2)).argmax())
         pair = (names[i], names[j])
         if len(stack) > 1:
-            pair = (f"{curves.classes_[k]}: {names[i]}", names[j])
+            pair = (f"{classes[k]}: {names[i]}", names[j])
         found.append(Surface(pair, float(np.abs(stack[k]).mean()), first, second, stack[k]))
     return sorted(found, key=lambda surface: -surface.importance)[:n_pairs]
 
@@ -205,12 +221,14 @@ def choose_rows(scores: FloatArray, truth: NDArray[Any] | None, n_rows: int) -> 
 
 
 def explain_rows(
-    model: Any, X: Any, y: Any, names: list[str], centres: FloatArray, n_rows: int
-) -> list[Example]:
+    model: Any, X: Any, y: Any, names: list[str], centres: FloatArray, n_rows: int,
+    classes: list[str],
+) -> list[Example]:  # fmt: skip
     """Explain some rows: the scores of the classes predicted for them, or the predictions."""
     curves, predicted = find_curves(model), model.predict(X)
     truth = None if y is None else np.asarray(y)
     is_classifier = hasattr(model, "classes_")
+    called = dict(zip(model.classes_.tolist(), classes, strict=True)) if is_classifier else {}
     if is_classifier:
         scores = model.decision_function(X)
         chosen = choose_rows(scores, None if truth is None else predicted == truth, n_rows)
@@ -220,7 +238,12 @@ def explain_rows(
     found = []
     for i in chosen:
         function = 0 if scores.ndim == 1 else int(scores[i].argmax())
-        title = _name_row(i, predicted[i], None if truth is None else truth[i], is_classifier)
+        true = None if truth is None else truth[i]
+        title = (
+            _name_row(i, predicted[i], true, called)
+            if is_classifier
+            else _name_prediction(i, predicted[i], true)
+        )
         row = curves._check_queries(X.iloc[[i]] if hasattr(X, "iloc") else X[[i]])
         found.append(
             explain_row(
@@ -230,11 +253,14 @@ def explain_rows(
     return found
 
 
-def _name_row(row: int, predicted: Any, truth: Any, is_classifier: bool) -> str:
-    if not is_classifier:
-        return f"Row {row}: {predicted:.4g}" + ("" if truth is None else f" (true: {truth:.4g})")
+def _name_row(row: int, predicted: Any, truth: Any, called: dict[Any, str]) -> str:
     is_wrong = truth is not None and truth != predicted
-    return f"Row {row}: {predicted}" + (f" (wrong: {truth})" if is_wrong else "")
+    wrong = f" (wrong: {called.get(truth, truth)})" if is_wrong else ""
+    return f"Row {row}: {called[predicted]}{wrong}"
+
+
+def _name_prediction(row: int, predicted: float, truth: float | None) -> str:
+    return f"Row {row}: {predicted:.4g}" + ("" if truth is None else f" (true: {truth:.4g})")
 
 
 def explain_row(

@@ -37,6 +37,7 @@ from widemargin.page_content import (
     make_panel,
     make_surfaces,
     move_band,
+    name_classes,
     name_page,
     name_target,
 )
@@ -205,6 +206,7 @@ def show_model(
     y: Any = None,
     path: str | os.PathLike[str] = "model.html",
     *,
+    class_names: Any = None,
     bands: CurveBands | None = None,
     n_features: int = 12,
     n_pairs: int = 6,
@@ -217,15 +219,18 @@ def show_model(
 
     Parameters
     ----------
-    model : AdditiveSVC, IntersectionSVC, PowerMeanSVC or Pipeline
-        A fitted classifier, or a pipeline that ends in one after scalers.
+    model : AdditiveSVC, AdditiveSVR, IntersectionSVC, PowerMeanSVC or Pipeline
+        A fitted estimator, or a pipeline that ends in one after scalers.
     X : array-like or sparse matrix, optional
         Data, such as those of training, with the meaning that they have in `plot_shapes`. Rows of
         these are explained.
     y : array-like, optional
-        Their labels: the page then says how many are predicted right, and explains an error.
+        Their labels or targets: the page then says how many are predicted right, or R2, and explains
+        an error.
     path : path-like, default="model.html"
         The file.
+    class_names : array-like of str, optional
+        Names of the classes on the page, in the order of ``classes_``; the labels if not given.
     bands : CurveBands, optional
         Bands of the curves, from `widemargin.bands.curve_bands`.
     n_features : int, default=12
@@ -250,8 +255,10 @@ def show_model(
     >>> data = load_breast_cancer(as_frame=True)
     >>> model = AdditiveSVC().fit(data.data, data.target)
     >>> folder = Path(tempfile.mkdtemp())
-    >>> page = show_model(model, data.data, data.target, folder / "model.html")
-    >>> "worst texture" in page.read_text(encoding="utf-8")
+    >>> page = show_model(
+    ...     model, data.data, data.target, folder / "model.html", class_names=data.target_names
+    ... )
+    >>> "the score for benign" in page.read_text(encoding="utf-8")
     True
     """
     if not has_curves(model):
@@ -277,7 +284,7 @@ def show_model(
     top = np.argsort(-importance, kind="stable")[:n_features]
     columns = [None] * len(top) if X is None else take_columns(take_numbers(curves, X), top)
     last = model[-1] if isinstance(model, Pipeline) else model
-    classes = [str(label) for label in getattr(last, "classes_", [])]
+    classes = name_classes(last, class_names)
     page = Page(
         title=name_page(type(last).__name__, classes),
         facts=list_facts(model, X, y),
@@ -290,8 +297,10 @@ def show_model(
             )
             for j, column in zip(top, columns, strict=True)
         ],
-        surfaces=make_surfaces(curves, names, n_pairs),
-        examples=[] if X is None else explain_rows(model, X, y, names, centres, n_examples),
+        surfaces=make_surfaces(curves, names, n_pairs, classes),
+        examples=(
+            [] if X is None else explain_rows(model, X, y, names, centres, n_examples, classes)
+        ),
         has_bands=bands is not None,
     )  # fmt: skip
     with replace_file(path) as stream:

@@ -192,16 +192,24 @@ def validate_partial(
         )
     X, y = _validate_rows(estimator, X, y, is_first=is_first)
     if is_first and classes is None:
-        raise ValueError("classes: the first call of partial_fit needs all labels there will be")
+        raise ValueError(
+            "classes: the first call of partial_fit needs all labels there will be; give them as "
+            "classes="
+        )
     known = estimator.classes_ if not is_first else np.unique(classes)
     if classes is not None and not np.array_equal(np.unique(classes), known):
-        raise ValueError(f"classes: {classes!r} are not those of the first call, {known!r}")
+        raise ValueError(
+            f"classes: {classes!r} are not those of the first call, {known!r}; give these or None"
+        )
     if len(known) < 2:
         raise ValueError(f"classes: a classifier needs at least two, got {known!r}")
     labels = np.searchsorted(known, y)
     unknown = np.setdiff1d(y, known)
     if len(unknown):
-        raise ValueError(f"y: the label {unknown[0]!r} is not among the classes {known!r}")
+        raise ValueError(
+            f"y: the label {unknown[0]!r} is not among the classes {known!r}; the first call of "
+            "partial_fit names all labels there will be"
+        )
     sample_weights = validate_sample_weights(sample_weight, X)
     weights = sample_weights * validate_class_weights(estimator.class_weight, known, y)[labels]
     return Problem(canonical(X), labels, known, sample_weights, weights, np.arange(len(labels)))

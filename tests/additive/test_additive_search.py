@@ -1,5 +1,8 @@
 """`AdditiveSVCCV` and `AdditiveSVRCV` against `GridSearchCV` on the same values and folds."""
 
+import warnings
+from pathlib import Path
+
 import numpy as np
 import pytest
 import sklearn
@@ -14,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 from widemargin import AdditiveSVC, AdditiveSVCCV, AdditiveSVR, AdditiveSVRCV
+from widemargin.additive import search_base
 from widemargin.export.description import describe
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*the best C, .* is at the end of Cs")
@@ -134,6 +138,27 @@ def test_the_best_value_at_an_end_is_told():
     X, y = load("iris")
     with pytest.warns(UserWarning, match="the best C, 0.001, is at the end of Cs"):
         AdditiveSVCCV(Cs=[0.001, 0.0001], cv=3).fit(X, y)
+
+
+def test_a_found_range_that_ends_too_early_is_told(targets, monkeypatch):
+    monkeypatch.setattr(search_base, "MAX_MOVES", 0)
+    monkeypatch.setattr(search_base, "COST_RANGE", (1e-4, 1e-3))
+    with pytest.warns(UserWarning, match="is the largest that was tried; its score is") as caught:
+        AdditiveSVRCV(Cs=3, cv=3, epsilon=1.0).fit(*targets)
+    told = [warning for warning in caught if "was tried" in str(warning.message)]
+    assert [Path(warning.filename).name for warning in told] == [Path(__file__).name]
+    assert "scale" not in str(told[0].message)
+
+
+def test_a_score_that_is_level_at_the_end_of_a_found_range_is_no_warning():
+    # The score rises with C up to the end of the extended range, at last by 0.0005.
+    X, y = load_diabetes(return_X_y=True, scaled=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = AdditiveSVRCV(epsilon=1.0).fit(X, y)
+    means = model.scores_.mean(axis=1)
+    assert model.Cs_.max() == model.C_
+    assert 0 < means[-1] - means[-2] < 0.1 * model.scores_[-1].std() / np.sqrt(5)
 
 
 def test_time_that_runs_out_leaves_a_model(targets):

@@ -362,7 +362,7 @@ def test_pandas_labels_pipelines_and_search(digits):
         ({"p": 0.5, "kernel": "power_mean"}, "p: a power mean is a kernel for p <= 0"),
         ({"rank": 0}, "rank: must be an integer of at least 1"),
         ({"n_bins": 1}, "n_bins: must be"),
-        ({"n_bins": 10**6}, "n_bins: at most 65536"),
+        ({"n_bins": 10**6}, "n_bins: must be at most 65,536"),
         ({"binning": "log"}, "binning: must be one of"),
         ({"loss": "log"}, "loss: must be one of"),
         ({"solver": "newton"}, "solver: must be one of"),

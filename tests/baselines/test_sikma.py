@@ -132,7 +132,7 @@ def test_digits_seeds_names_and_copies(digits):
         ({"alpha": -1.0}, "alpha: must be greater than 0"),
         ({"eta0": 0}, "eta0: must be greater than 0"),
         ({"n_bins": 1}, "n_bins: must be an integer"),
-        ({"n_bins": 10**6}, "n_bins: at most 65536"),
+        ({"n_bins": 10**6}, "n_bins: must be at most 65,536"),
         ({"max_iter": 0}, "max_iter: must be an integer"),
     ],
 )

@@ -198,7 +198,6 @@ class AdditiveSVCCV(AdditiveSearch, ClassifierMixin, BaseEstimator):
         if self.refit:
             self._refit(self._make_model(self.C_), X, y, sample_weight, deadline)
         self._warn(found)
-        self._warn_of_end(found)
         return self
 
     @available_if(is_refitted)

@@ -158,7 +158,6 @@ class AdditiveSVRCV(AdditiveSearch, RegressorMixin, BaseEstimator):
         if self.refit:
             self._refit(self._make_model(self.C_), X, y, sample_weight, deadline)
         self._warn(found)
-        self._warn_of_end(found)
         return self
 
     def _solve_fold(

@@ -106,8 +106,9 @@ def explain_rows(explanatory: Callable[[Any], Any], X: Any) -> NDArray[np.float6
     values = as_numbers("explanatory", given, f"shape ({X.shape[0]}, m)")
     if values.ndim != 2 or len(values) != X.shape[0] or not np.isfinite(values).all():
         raise ValueError(
-            f"explanatory: must return finite numbers of shape ({X.shape[0]}, m), got shape "
-            f"{values.shape}"
+            f"explanatory: for {X.shape[0]} rows the function returned shape {values.shape}"
+            f"{'' if np.isfinite(values).all() else ' with NaN or infinity'}; return "
+            f"finite numbers of shape ({X.shape[0]}, m)"
         )
     return np.ascontiguousarray(values)
 

@@ -150,7 +150,10 @@ def _encode_pieces(
 def _pieces(chunks: Any) -> Iterator[tuple[Any, Any, Any]]:
     for piece in chunks() if callable(chunks) else chunks:
         if not isinstance(piece, tuple | list) or len(piece) not in (2, 3):
-            raise ValueError("chunks: every piece must be (X, y) or (X, y, sample_weight)")
+            raise ValueError(
+                f"chunks: a piece is a {type(piece).__name__}; give tuples (X, y), or "
+                "(X, y, sample_weight)"
+            )
         X, y, weight = piece if len(piece) == 3 else (*piece, None)
         if _num_samples(X) or _num_samples(y):
             yield X, y, weight

@@ -209,7 +209,7 @@ class IntersectionSVC(CurvesMixin, KernelScaleMixin, LinearClassifier):
         super()._check_params()
         check_integer("n_bins", self.n_bins, low=1)
         if self.n_bins > 2**16 - 1:
-            raise ValueError(f"n_bins: at most {2**16 - 1} bins have codes, got {self.n_bins}")
+            raise ValueError(f"n_bins: must be at most {2**16 - 1:,}, got {self.n_bins:,}")
         check_number("clip_quantile", self.clip_quantile, above=0)
         if self.clip_quantile > 1:
             raise ValueError(f"clip_quantile: must be at most 1, got {self.clip_quantile!r}")

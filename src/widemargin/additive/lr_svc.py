@@ -153,7 +153,8 @@ class LRSVC(LinearClassifier):
             )
         if is_precomputed(self.kernel):
             raise ValueError(
-                "kernel: anchors need a kernel that can be computed, not 'precomputed'"
+                "kernel: anchors need a kernel that can be computed, not 'precomputed'; give the name "
+                "of a kernel, a callable or a Kernel"
             )
 
     def _check_features(self, X: Any) -> None:

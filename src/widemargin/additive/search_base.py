@@ -29,6 +29,9 @@ from widemargin.progress import show_cells
 
 #: Ends of the range of C that is found from the data, in units of the C of ``C="scale"``.
 COST_RANGE = (0.01, 10.0)
+#: A score that rises at the end of a range by less than this share of its standard error over the
+#: folds rises no more: with few coefficients a fit without penalty is often as good as any.
+NEGLIGIBLE_GAIN = 0.1
 
 
 class AdditiveSearch(FoldSearch):
@@ -170,18 +173,33 @@ class AdditiveSearch(FoldSearch):
         self._keep_cell(found)
         self.scores_ = found.surface.scores[0, 0]
 
-    def _warn_of_end(self, found: Found) -> None:
-        """Say that the best of the given values may not be the best of all."""
+    def _warn(self, found: Found) -> None:
+        """Say what makes the choice doubtful."""
+        super()._warn(replace(found, is_on_border=False))
         costs, means = found.surface.grid.costs, found.surface.means[0, 0]
         is_alone = np.count_nonzero(means == found.score) == 1 < len(costs)
-        is_end = self.C_ in (costs.min(), costs.max())
-        if is_alone and is_end and not found.is_on_border:
-            warnings.warn(
-                f"{type(self).__name__}: the best C, {self.C_:g}, is at the end of Cs; give values "
-                "beyond it, or an integer",
-                UserWarning,
-                stacklevel=4,
+        if not is_alone or self.C_ not in (costs.min(), costs.max()):
+            return
+        gain = found.score - float(np.max(means[means < found.score], initial=-np.inf))
+        if not found.is_on_border:
+            self._warn_of_end("at the end of Cs; give values beyond it, or an integer")
+        elif gain > NEGLIGIBLE_GAIN * _measure_error(found):
+            which = "largest" if costs.max() == self.C_ else "smallest"
+            self._warn_of_end(
+                f"the {which} that was tried; its score is {found.score:.4g}, {gain:.2g} more than "
+                "any other. Give an array of Cs beyond it if that matters"
             )
+
+    def _warn_of_end(self, what: str) -> None:
+        warnings.warn(
+            f"{type(self).__name__}: the best C, {self.C_:g}, is {what}", UserWarning, stacklevel=5
+        )
+
+
+def _measure_error(found: Found) -> float:
+    """Return the standard error of the best score over the folds."""
+    scores = found.surface.scores[found.cell]
+    return float(scores.std() / np.sqrt(len(scores)))
 
 
 class _Evaluation:

@@ -67,7 +67,7 @@ class CodesMixin(NonnegativeMixin, CurvesMixin, KernelScaleMixin, DescentMixin):
         super()._check_params()
         check_integer("n_bins", self.n_bins, low=2)
         if self.n_bins > 2**16:
-            raise ValueError(f"n_bins: at most {2**16} bins have codes, got {self.n_bins}")
+            raise ValueError(f"n_bins: must be at most {2**16:,}, got {self.n_bins:,}")
 
     def _needs_nonnegative(self) -> bool:
         return self._is_homogeneous

@@ -207,7 +207,8 @@ class LaSVC(OneVsRest):
         check_verbose(self.verbose)
         if is_precomputed(self.kernel):
             raise ValueError(
-                "kernel: an online machine needs a kernel that can be computed, not 'precomputed'"
+                "kernel: an online machine needs a kernel that can be computed, not 'precomputed'; "
+                "give the name of a kernel, a callable or a Kernel"
             )
 
     def _check_features(self, X: Any) -> None:

@@ -136,7 +136,8 @@ class LLSVC(FeaturesMixin):
         check_integer("n_landmarks", self.n_landmarks, low=1)
         if is_precomputed(self.kernel):
             raise ValueError(
-                "kernel: landmarks need a kernel that can be computed, not 'precomputed'"
+                "kernel: landmarks need a kernel that can be computed, not 'precomputed'; give the "
+                "name of a kernel, a callable or a Kernel"
             )
 
     def _check_features(self, X: Any) -> None:

@@ -130,7 +130,7 @@ class SIKMASVC(UnweightedMixin, StochasticMixin, CurvesMixin):  # type: ignore[m
         check_integer("max_iter", self.max_iter, low=1)
         check_integer("n_bins", self.n_bins, low=2)
         if self.n_bins > 2**16:
-            raise ValueError(f"n_bins: at most {2**16} levels have codes, got {self.n_bins}")
+            raise ValueError(f"n_bins: must be at most {2**16:,}, got {self.n_bins:,}")
 
     def _warn_unless_converged(self) -> None:
         """Give no warning: the fit makes the number of passes that was asked for."""

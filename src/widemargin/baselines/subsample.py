@@ -173,7 +173,10 @@ class SubsampleSVC(DocLinkMixin, ClassifierMixin, BaseEstimator):
                 "of them between 0 and 1"
             )
         if self.kernel == "precomputed":
-            raise ValueError("kernel: a part of the rows needs a kernel that can be computed")
+            raise ValueError(
+                "kernel: a sample of the rows needs a kernel that can be computed, not 'precomputed'; "
+                "give the name of a kernel or a callable"
+            )
 
 
 def draw_stratified(labels: NDArray[np.intp], n_drawn: int, seed: int) -> Index:

@@ -99,9 +99,12 @@ def _check_array(X: Any) -> Any:
             "or a dask.dataframe"
         )
     if X.ndim != 2:
-        raise ValueError(f"X: expected a 2D array, got a Dask array of {X.ndim} dimensions")
+        raise ValueError(
+            f"X: expected a 2D array, got a Dask array of {X.ndim} dimensions; reshape it to rows and "
+            "columns"
+        )
     if np.dtype(X.dtype).kind not in "biuf":
-        raise ValueError(f"X: a Dask array of dtype {X.dtype} holds no real numbers; convert it")
+        raise ValueError(f"X: a Dask array of dtype {X.dtype} holds no real numbers; use X.astype")
     if np.isnan(X.shape[1]):
         raise ValueError("X: the number of columns of the Dask array is unknown; give it a shape")
     if X.numblocks[1] > 1:
@@ -131,7 +134,9 @@ def _align(name: str, values: Any, lengths: Any, n_parts: int) -> list[Any]:
         return _cut_like(name, np.asarray(values), lengths)
     if hasattr(values, "chunks"):
         if values.ndim > 1 and values.numblocks[1] > 1:
-            raise ValueError(f"{name}: expected one column, got {values.shape[1]}")
+            raise ValueError(
+                f"{name}: expected one column, got {values.shape[1]}; give one number for each row"
+            )
         own = values.chunks[0]
         if knows_lengths and not np.isnan(own).any() and own != lengths:
             _check_total(name, sum(own), sum(lengths))
@@ -155,7 +160,9 @@ def _cut_like(name: str, values: Any, lengths: Any) -> list[Any]:
 
 def _check_total(name: str, n_given: int, n_rows: int) -> None:
     if n_given != n_rows:
-        raise ValueError(f"{name}: it has {n_given} rows, but X has {n_rows}")
+        raise ValueError(
+            f"{name}: it has {n_given} rows, but X has {n_rows}; give one value for each row"
+        )
 
 
 def delay(function: Any, *args: Any, name: str) -> Any:

@@ -167,7 +167,10 @@ violation_, violation_error_, n_iter_, stop_reason_, kernel_, n_features_in_
     def coef_(self) -> NDArray[np.float64]:
         """Weights of the features if the kernel is linear and the level is 0."""
         if self.level_ > 0:
-            raise AttributeError("coef_: an early model has weights for each cluster, not for all")
+            raise AttributeError(
+                "coef_: an early model has weights for each cluster, not for all; fit with "
+                "stop_level=0"
+            )
         return super().coef_
 
     def to_libsvm(self, path: str | os.PathLike[str]) -> None:

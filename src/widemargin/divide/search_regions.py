@@ -46,7 +46,8 @@ def fit_region_rows(n_rows: int, max_bytes: int) -> int:
     if fit < LEAST_ROWS:
         least = (LEAST_ROWS * N_REGIONS) ** 2 * ENTRY_BYTES * N_MATRICES
         raise ValueError(
-            f"memory: too small for a search on regions, which takes {least / 2**20:.0f} MB at least"
+            f"memory: too small for a search on regions, which takes {least / 2**20:.0f} MB at least; "
+            "raise memory, or give search='halving', which computes kernel values again"
         )
     return min(REGION_ROWS, fit, n_rows)
 

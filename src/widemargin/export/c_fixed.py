@@ -109,7 +109,8 @@ def _write_curves(program: Program, functions: CurveSum) -> Precision:
         )
     if d > 65535:
         raise ValueError(
-            f"dtype: 'int16' sums of {d:,} features may overflow 32 bits; up to 65,535 are allowed"
+            f"dtype: 'int16' sums of {d:,} features may overflow 32 bits; up to 65,535 are allowed. "
+            "Select features before the fit, or export float32"
         )
     scale = LIMIT / (float(np.abs(functions.curves).max()) or LIMIT)
     _check_intercepts(functions.intercept * scale, d * LIMIT)
@@ -295,7 +296,7 @@ def _find_scale(
     if largest > span:
         raise ValueError(
             f"input_range: {input_range:g} is too small, 16 bits would overflow: the model's own "
-            f"vectors reach {_as_given(kernel, largest):g}"
+            f"vectors reach {_as_given(kernel, largest):g}; give at least that, or leave it out"
         )
     if span * MAX_SCALE < LIMIT:
         raise ValueError(

@@ -178,7 +178,7 @@ def _write_means(program: Program, form: Form, grid: Grid, vectors: FloatArray) 
     if d > 32767:
         raise ValueError(
             f"dtype: 'int16' kernel values of {d:,} features may overflow 32 bits; up to 32,767 are "
-            "allowed"
+            "allowed. Select features before the fit, or export float32"
         )
     step = 0.5 / grid.scale
     used = vectors > 0

@@ -128,7 +128,10 @@ _TABLE = (
 def write_regression(model: LRSVC) -> State:
     """Return the header values and arrays of an `LRSVC`."""
     if model.explanatory is not None:
-        raise ModelFileError("a model with an explanatory function cannot be saved; it is code")
+        raise ModelFileError(
+            "a model with an explanatory function cannot be saved, because it is code; fit with "
+            "explanatory=None, or pickle the model"
+        )
     meta, arrays = _write_linear(model)
     return meta, arrays | write_fields(_REGRESSION, model)
 

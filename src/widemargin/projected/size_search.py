@@ -153,7 +153,7 @@ def count_affordable(amount: str, n_features: int, n_functions: int, n_bases: in
     if size < 1:
         raise ValueError(
             f"n_basis: {amount!r} is too little; one basis vector for each of {n_bases} "
-            f"problem(s) takes {each + NUMBER_BYTES * n_functions:,} bytes"
+            f"problem(s) takes {each + NUMBER_BYTES * n_functions:,} bytes; give at least that"
         )
     return size
 
