@@ -10,10 +10,10 @@ from benchmarks import projected
 from benchmarks.experiments import Row
 from benchmarks.harness import Record
 from benchmarks.papers.grid_tables import find_grid_cell
-from benchmarks.papers.plan import DCSVM_SETTINGS, GRID_DATA, GRID_POWERS
+from benchmarks.papers.plan import DCSVM_SETTINGS, DEFAULT_SETTINGS, GRID_DATA, GRID_POWERS
 from benchmarks.papers.published import read_published
 from benchmarks.papers.sets import SETS
-from benchmarks.papers.tables import Shown, find_cell
+from benchmarks.papers.tables import Shown, find_cell, select_cell
 from benchmarks.storage import read_measurements
 
 NOT_MEASURED = "not measured with the present settings"
@@ -79,12 +79,15 @@ def rows_of(shown: dict[str, Shown], name: str) -> list[Row]:
 
 
 def judge_divide(method: str, needed: float) -> Callable[..., Finding | None]:
-    """Speed-up of DC-SVM over LIBSVM, on the set of Table 3 with most rows on which both ended."""
+    """Speed-up of DC-SVM over LIBSVM, on the set of Table 3 with most rows on which both ended.
+
+    Our default stands beside it; the verdict is about the algorithm as published.
+    """
 
     def judge(cells: list[Record], _: dict[str, Shown]) -> Finding | None:
         pairs = [
             (measured("dcsvm-table-3", data, method, cells, peer["rows"]), peer)
-            for data in ("ijcnn1", "cifar", "census", "covtype")
+            for data in ("covtype", "census", "cifar", "ijcnn1")
             if (peer := measured("dcsvm-table-3", data, "LIBSVM", cells))
         ]
         ready = [(a, b) for a, b in pairs if a]
@@ -95,11 +98,16 @@ def judge_divide(method: str, needed: float) -> Callable[..., Finding | None]:
         words = f"{ratio:.1f} times on {ours['data']}, {ours['rows']:,} rows"
         lost = peer["accuracy"] - ours["accuracy"]
         words += f", {ours['accuracy']:.2f} % (LIBSVM {peer['accuracy']:.2f} %)"
+        default = select_cell(
+            cells, ours["data"], "kernel", *DEFAULT_SETTINGS[method], ours["rows"]
+        )
+        if default and "fit_s" in default:
+            faster = peer["fit_s"] / default["fit_s"]
+            words += f"; our default {faster:.1f} times, {default['accuracy']:.2f} %"
         word = "holds" if ratio >= needed and lost < SAME_POINTS else "does not hold"
         full = SETS["covtype"].rows
         why = "" if ours["rows"] == full else (
-            f"The claim is about {full:,} rows of covtype, on which LIBSVM takes about a day; the "
-            "speed-up grows with the number of rows."
+            f"The claim is about {full:,} rows of covtype, on which LIBSVM took 23 hours in the paper."
         )  # fmt: skip
         return Finding(
             words, word if ours["rows"] == full or word == "holds" else "not decided", why
