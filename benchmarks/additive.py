@@ -16,6 +16,7 @@ from sklearn.kernel_approximation import AdditiveChi2Sampler
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
+from benchmarks.additive_claims import run_bins, run_lut, run_sgd
 from benchmarks.additive_costs import (
     run_bandwidth,
     run_cost,
@@ -150,5 +151,8 @@ EXPERIMENTS: Experiments = {
     "approximation": run_approximation,
     "power": run_power,
     "cost": run_cost,
+    "bins": run_bins,
+    "lut": run_lut,
+    "sgd": run_sgd,
     "defaults": run_defaults,
 }

@@ -31,7 +31,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.set_defaults(command=run_command)
     parser.add_argument("--paper", choices=PAPERS)
-    parser.add_argument("--table", help="a number, figure-NUMBER, or error-time")
+    parser.add_argument("--table", help="a number, figure-NUMBER, statement-NUMBER, or error-time")
     parser.add_argument(
         "--method", choices=METHODS, metavar="NAME", help="one of the tables' methods"
     )

@@ -50,10 +50,14 @@ WORST_TIMES_BEST = 12.0
 
 
 def group_curves(records: list[Record]) -> dict[tuple[str, int], dict[str, list[Record]]]:
-    """Measured points by data set, number of rows and method, those of enough methods."""
+    """Measured points by data set, number of rows and method, those of enough methods.
+
+    Points of the grids, which have a C and gamma of their own, are left out.
+    """
     curves: dict[tuple[str, int], dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
     for record in records:
-        if record["group"] == "kernel" and "fit_s" in record:
+        is_measured = record["group"] == "kernel" and "fit_s" in record
+        if is_measured and "C" not in record["options"]:
             curves[record["data"], record["rows"]][record["method"]].append(record)
     return {
         key: {name: methods[name] for name in STYLES if name in methods}

@@ -18,15 +18,15 @@ def read_published(name: str) -> Published:
 
 
 def read_claim(name: str) -> str:
-    """What a paper says a figure shows; ``name`` is such as ``"dcsvm-figure-1"``."""
-    paper, _, number = name.split("-")
-    return str(read_published(f"{paper}-figures")["claim"][number])
+    """What a paper says a figure shows, or states; ``name`` is such as ``"dcsvm-figure-1"``."""
+    paper, kind, number = name.split("-")
+    return str(read_published(f"{paper}-{kind}s")["claim"][number])
 
 
 def read_stated(name: str) -> list[dict[str, Any]]:
     """Numbers that a paper states about a figure; ``name`` is such as ``"dcsvm-figure-1"``."""
-    paper, _, number = name.split("-")
-    return [row for row in read_published(f"{paper}-figures")["rows"] if row["figure"] == number]
+    paper, kind, number = name.split("-")
+    return [row for row in read_published(f"{paper}-{kind}s")["rows"] if row[kind] == number]
 
 
 def count_decimals(name: str, dataset: str) -> int:

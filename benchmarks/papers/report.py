@@ -6,7 +6,7 @@ from pathlib import Path
 
 from benchmarks.experiments import Row, render_rows
 from benchmarks.harness import Record
-from benchmarks.papers.claims import CLAIMS, show_figure
+from benchmarks.papers.claims import CLAIMS, show_claim
 from benchmarks.papers.grid_tables import GRID_TABLES
 from benchmarks.papers.headlines import summarise_headlines
 from benchmarks.papers.plan import DCSVM_SETTINGS, DEFAULT_SETTINGS
@@ -31,7 +31,9 @@ PAPERS = {
 SHOWN = (
     *(f"dcsvm-table-{n}" for n in range(1, 11)), *(f"dcsvm-figure-{n}" for n in (1, 2, 3, 4)),
     *(f"pmsvm-table-{n}" for n in (3, 4, 5)), *(f"pmsvm-figure-{n}" for n in (1, 2, 3, 4)),
+    "pmsvm-statement-1", "pmsvm-statement-2",
     *(f"icd-table-{n}" for n in (1, 2, 3, 4, 5)), "icd-figure-1",
+    "icd-statement-1",
     *(f"psvm-table-{n}" for n in (2, 3, 4)),
 )  # fmt: skip
 #: Verdicts begin with one of these.
@@ -70,7 +72,7 @@ def make_report(results: Path) -> Report:
 
 def show(name: str, cells: list[Record]) -> Shown:
     if name in CLAIMS:
-        return show_figure(name)
+        return show_claim(name)
     if name in SIZES_OF:
         return show_sizes(name)
     if name in GRID_TABLES:

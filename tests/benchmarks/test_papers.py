@@ -18,7 +18,16 @@ from benchmarks.freshness import MARK, fingerprint_sources
 from benchmarks.harness import Running
 from benchmarks.papers import cells, command, sets, tables
 from benchmarks.papers.cells import Task, run_task
-from benchmarks.papers.claims import CLAIMS, TITLES, judge_anchors, judge_bound, judge_cost
+from benchmarks.papers.claims import (
+    CLAIMS,
+    TITLES,
+    judge_anchors,
+    judge_bins,
+    judge_bound,
+    judge_cost,
+    judge_lut,
+    judge_sgd,
+)
 from benchmarks.papers.figures import draw_all, find_frontier, group_curves, to_svg
 from benchmarks.papers.grid_tables import show_grid, show_totals
 from benchmarks.papers.methods import GROUPS
@@ -412,6 +421,39 @@ def test_claims_are_judged_by_numbers():
     assert judge_cost(steady).startswith("reproduced in part"), "a linear machine is as steady"
     assert set(CLAIMS) == set(TITLES)
     assert set(SHOWN) >= set(CLAIMS)
+
+
+def test_statements_are_judged_by_numbers():
+    sizes = [
+        {"bins": n, "largest error (%)": e, "table (ms)": 0.5, "accuracy (%)": 80.0}
+        for n, e in ((10, 9.0), (1000, 0.02), (10_000, 0.001))
+    ]
+    assert judge_lut(sizes).startswith("reproduced:")
+    sizes[1]["largest error (%)"] = 0.2
+    assert judge_lut(sizes).startswith(
+        "reproduced in part: 1,000 bins take 0.5 ms and err by 0.20 %"
+    )
+    dual = {"C": 1.0, "model": "dual descent", "accuracy (%)": 80.0, "passes": 8}
+    steps = [
+        {"C": 1.0, "model": "stochastic descent", "accuracy (%)": a, "passes": n}
+        for n, a in ((10, 70.0), (100, 79.9))
+    ]
+    assert judge_sgd([dual, *steps]).startswith("reproduced:")
+    steps[0]["accuracy (%)"] = 80.0
+    assert judge_sgd([dual, *steps]).startswith("reproduced in part")
+    bins = [
+        {"data": data, "bins": n, "accuracy (%)": a}
+        for data, found in {"one": (80.0, 79.8, 79.0), "two": (70.0, 70.1, 70.2)}.items()
+        for n, a in zip((50, 100, 200), found, strict=True)
+    ]
+    assert judge_bins(bins).endswith("0.20 points below the best; best are 50 on one, 200 on two")
+    assert judge_bins(bins[:3]).startswith("reproduced in part")
+
+
+def test_points_of_a_grid_are_on_no_curve():
+    at_grid = [{**c, "options": c["options"] | {"C": 2.0, "gamma": 2.0}} for c in curves()]
+    assert group_curves(at_grid) == {}
+    assert group_curves(curves() + at_grid) == group_curves(curves())
 
 
 def curves():
