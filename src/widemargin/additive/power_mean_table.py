@@ -62,7 +62,6 @@ def regression_tables(
 def _solve_design(design: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the solution of a linear system, full of NaN if the matrix is singular."""
     try:
-        solution: NDArray[np.float64] = np.linalg.solve(design, right)
+        return np.linalg.solve(design, right).astype(np.float64, copy=False)
     except np.linalg.LinAlgError:
         return np.full(right.shape, np.nan)
-    return solution
