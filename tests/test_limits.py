@@ -25,8 +25,9 @@ from widemargin import (
 from widemargin.additive import anchors as anchor_choice
 from widemargin.additive import coded_rows_fast as additive_fast
 from widemargin.additive import dual_descent as additive
-from widemargin.additive import lr_svc, representations
+from widemargin.additive import representations
 from widemargin.additive.primal_newton import UnaryRows
+from widemargin.majority import RunningVote
 from widemargin.projected import candidates as sparse_candidates
 from widemargin.projected import plan as sparse_plan
 
@@ -258,7 +259,7 @@ def test_a_constant_model_says_so(set_clock, model):
     rng = np.random.default_rng(0)
     X, y = rng.random((4000, 4)), (np.arange(4000) % 10 == 0).astype(int)
     set_clock(1)
-    judge = mock.patch.object(lr_svc, "weigh_right", side_effect=[0.0, 1.0])
+    judge = mock.patch.object(RunningVote, "beats_majority", side_effect=[False, True])
     with judge, pytest.warns(ConvergenceWarning, match="predicts the largest class"):
         model = clone(model).set_params(max_time=1.0).fit(X, y)
     assert_array_equal(model.predict(X), 0)

@@ -7,6 +7,8 @@ from widemargin.problem import Problem, take_rows
 
 #: Rows that tell whether a fit is better than the largest class, where decisions of all take long.
 JUDGED_ROWS = 4096
+#: Standard errors by which a model must be better than the largest class on a sample of the rows.
+CLEAR = 2.0
 
 
 class RunningVote:
@@ -40,11 +42,18 @@ class RunningVote:
         """Weight of the rows that are right."""
         return float(self.problem.weights[self._labels == self.problem.labels].sum())
 
-    def beats_majority(self) -> bool:
-        """Whether at least as many rows are right, by weight, as belong to the largest class."""
-        largest = np.bincount(self.problem.labels, self.problem.weights).max()
+    def beats_majority(self, *, of_sample: bool = False) -> bool:
+        """Whether at least as many rows are right, by weight, as belong to the largest class.
+
+        Of a sample of the rows, clearly more have to be: else the model could be worse on all rows.
+        """
+        labels, weights = self.problem.labels, self.problem.weights
+        sizes = np.bincount(labels, weights)
+        # On rows that are given the largest class, the model is as good as that class.
+        differs = weights[self._labels != sizes.argmax()]
+        margin = CLEAR * float(np.sqrt(differs @ differs)) if of_sample else 0.0
         # Sums of the same weights in another order.
-        return bool(self.weigh_right() >= (1.0 - 1e-12) * largest)
+        return bool(self.weigh_right() - margin >= (1.0 - 1e-12) * sizes.max())
 
 
 def judged_rows(problem: Problem) -> Problem:
@@ -55,13 +64,6 @@ def judged_rows(problem: Problem) -> Problem:
 def choose_judged(n: int) -> NDArray[np.intp]:
     """Numbers of the rows that are judged, among ``n``."""
     return np.arange(0, n, -(-n // JUDGED_ROWS))
-
-
-def weigh_right(problem: Problem, decisions: NDArray[np.float64]) -> float:
-    """Weight of the rows that decisions, shape (n, n_functions), have right."""
-    vote = RunningVote(problem)
-    vote.add(decisions.T)
-    return vote.weigh_right()
 
 
 def constant_intercept(problem: Problem) -> NDArray[np.float64]:

@@ -285,12 +285,24 @@ def test_the_earlier_name_of_the_dual_solver_still_works(digits, tmp_path, recwa
     assert not [w for w in recwarn if w.category is FutureWarning]
 
 
-def test_a_descent_beyond_the_largest_number_leaves_the_largest_class():
-    """Without scaling, the approximate descent on constant columns grows without bound."""
+@pytest.mark.parametrize("anchors", [np.linspace(1e-4, 1e-4 + 1e-13, 20), "chebyshev"])
+def test_anchors_that_cannot_be_told_apart_are_named(anchors):
     rng = np.random.default_rng(0)
-    X = np.column_stack([np.full((200, 3), 1e6), 7.0 * rng.random((200, 2))])
-    y = (X[:, 3] + 3.0 * rng.random(200) > 5.0).astype(int)
-    model = PowerMeanSVC(C=900.0, p=0.0, n_anchors=6, lut=True, loss="squared_hinge")
+    X, y = rng.random((30, 3)), rng.integers(0, 2, 30)
+    n_anchors = 1000 if isinstance(anchors, str) else len(anchors)
+    with pytest.raises(ValueError, match=f"anchors: powers of the logarithms of these {n_anchors}"):
+        PowerMeanSVC(n_anchors=n_anchors, anchors=anchors).fit(X, y)
+
+
+def test_a_descent_beyond_the_largest_number_leaves_the_largest_class():
+    """Far beyond its anchors the approximate kernel is huge, and the descent grows without bound."""
+    rng = np.random.default_rng(0)
+    X = 1e-3 * rng.random((200, 5)) + [1e-3, 0.0, 0.0, 0.0, 0.0]
+    y = (X[:, 3] + 4e-4 * rng.random(200) > 7e-4).astype(int)
+    model = PowerMeanSVC(
+        C=900.0, p=0.0, n_anchors=6, anchors=np.linspace(1e-4, 2e-4, 6), loss="squared_hinge",
+        fit_intercept=False,
+    )  # fmt: skip
     with pytest.warns(ConvergenceWarning, match="diverged"):
         model.fit(X, y)
     assert np.isfinite(model.decision_function(X)).all()

@@ -11,10 +11,11 @@ from widemargin.kernels import AnovaChi2, AnovaIntersection, AnovaRBF
 KERNELS = [AnovaChi2(0.7, 2.0, 3.0), AnovaIntersection(0.4), AnovaRBF(0.5, gamma=2.0)]
 
 
-def make_terms(kernel, n_vectors=20, d=4, n_functions=2, seed=0):
+def make_terms(kernel, n_vectors=20, d=4, n_functions=2, seed=0, unit=1.0):
     rng = np.random.default_rng(seed)
     vectors, X = rng.random((n_vectors, d)), rng.random((60, d))
     X[:, 0] = rng.integers(0, 5, 60)
+    vectors, X = vectors * unit, X * unit
     coef, intercept = rng.normal(size=(n_functions, n_vectors)), rng.normal(size=n_functions)
     model = Expansion(kernel, vectors, np.arange(n_vectors), coef, intercept)
     levels = [choose_levels(column, 16) for column in X.T]
@@ -76,6 +77,17 @@ def test_variances_of_all_terms_are_the_variance_of_the_function():
     assert_allclose(terms.intercept, mean)
     total = terms.curve_variances().sum() + terms.pair_variances(np.arange(3)).sum()
     assert_allclose(total, shares @ np.square(decisions - mean))
+
+
+@pytest.mark.parametrize("unit", [2.0**-480, 2.0**480])
+@pytest.mark.parametrize("kernel", [AnovaChi2, AnovaIntersection], ids=lambda kernel: kernel.name)
+def test_variances_do_not_depend_on_the_unit(kernel, unit):
+    """The kernel divides by its means, so a unit that is a power of two changes nothing."""
+    expected = make_terms(kernel(0.7, 2.0, 3.0))[1]
+    found = make_terms(kernel(0.7, 2.0 * unit, 3.0 * unit**2), unit=unit)[1]
+    assert_allclose(found.curve_variances(), expected.curve_variances())
+    features = np.arange(4)
+    assert_allclose(found.pair_variances(features), expected.pair_variances(features))
 
 
 def test_fewer_levels_for_many_pairs_change_little(monkeypatch):

@@ -19,14 +19,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from widemargin.additive import coded_rows_fast as fast
 from widemargin.additive.coded_rows import (
     FloatArray,
     Rows,
-    coefs_by_class,
+    combine_coded,
+    count_coefs,
     decide,
     float_type,
-    zero_coefs,
 )
 from widemargin.additive.dual_descent import (
     Descent,
@@ -35,12 +34,19 @@ from widemargin.additive.dual_descent import (
     WarmStart,
     descend,
 )
+from widemargin.budget import StopReason
 from widemargin.parallel import Workers
 
 #: Most rows whose mean is subtracted: any vector near the mean will do.
 MEAN_ROWS = 1000
 #: What an update writes for the intercept, in units of the mean of the centred diagonal.
 INTERCEPT_STEP = 0.1
+#: The least that an update writes for the intercept, in units of the inverse sum of the costs: a pass
+#: moves the intercept by some margins if all dual variables of one sign are at their bounds. With a
+#: small C the other step would move it by so little that it would seem to have converged.
+BOUND_STEP = 4.0
+#: Mean of the centred diagonal below which rows are alike, in rounding errors of the mean's square.
+FLAT = 64.0
 #: Least centred diagonal, in units of its mean. The tables of PmSVM are approximate, and a smaller
 #: diagonal would make steps too long.
 LEAST_NORM = 0.05
@@ -62,6 +68,8 @@ class CentredRows(NamedTuple):
         Diagonal of the centred kernel matrix, with the share of the constant.
     step : float
         What an update writes for the intercept, beside the share of the mean.
+    is_flat : bool
+        Whether the rows differ by rounding errors alone.
     mean : ndarray of shape (n_coefs,)
         Coefficients of the mean row.
     mean_extra : ndarray of shape (n_extra - 1,)
@@ -73,6 +81,7 @@ class CentredRows(NamedTuple):
     rows: Rows
     norms: FloatArray
     step: float
+    is_flat: bool
     mean: NDArray[Any]
     mean_extra: NDArray[Any]
     square: float
@@ -112,14 +121,33 @@ def descend_centred(
     The last extra number of the rows must be one. Parameters and result are those of `descend`. The
     norms of the problem are changed in place.
     """
-    centred = centre_rows(rows, problem.norms, settings.seed, workers)
+    costs = problem.costs()
+    centred = centre_rows(rows, problem.norms, costs, settings.seed, workers)
+    if centred.is_flat:
+        flat = solve_flat(rows, len(problem.positives))
+        return search_intercepts(rows, problem, costs, flat, workers)
     free = replace(problem, norms=centred.norms, step=centred.step)
     begin = centred.shift_start(start, problem)
     result = centred.finish(descend(centred.rows, free, settings, workers, begin, callback))
-    costs = problem.costs()
     if costs.max() <= WIDE_COSTS * costs.min():
         return result
     return search_intercepts(rows, problem, costs, result, workers)
+
+
+def solve_flat(rows: Rows, n_problems: int) -> LinearResult:
+    """Return the solution on rows that are alike, whose intercept is still to be found.
+
+    Only the intercept matters there, and all else is zero. A descent would divide by rounding errors.
+    """
+    n, kind = len(rows.indptr) - 1, float_type(rows)
+    return LinearResult(
+        coef=np.zeros((n_problems, count_coefs(rows)), kind),
+        extra=np.zeros((n_problems, rows.n_extra), kind),
+        alpha=np.zeros((n, n_problems)),
+        n_iter=np.zeros(n_problems, np.int64),
+        violation=np.zeros(n_problems),
+        stop_reason=StopReason.CONVERGED,
+    )
 
 
 def search_intercepts(
@@ -147,12 +175,11 @@ def search_intercepts(
 
 
 def centre_rows(
-    rows: Rows, norms: FloatArray, seed: int, workers: Workers, least_step: float = 0.0
+    rows: Rows, norms: FloatArray, costs: FloatArray, seed: int, workers: Workers
 ) -> CentredRows:
     """Centre rows whose last extra number is a constant, which makes the intercept.
 
-    The norms are changed in place. ``least_step`` is the least that an update writes for the
-    intercept.
+    The norms are changed in place. ``costs`` are the costs of an error of every row.
     """
     chosen = np.random.default_rng(seed).permutation(len(norms))[:MEAN_ROWS]
     alone = _without_constant(rows)
@@ -168,8 +195,9 @@ def centre_rows(
     norms -= read
     norms -= written
     norms += square - 1.0
-    unit = float(norms.mean())
-    step = max(INTERCEPT_STEP * unit, least_step)
+    # The diagonal of PmSVM's approximate kernel can be negative.
+    unit = float(np.abs(norms).mean())
+    step = max(INTERCEPT_STEP * unit, BOUND_STEP / float(costs.sum()))
     np.maximum(norms, LEAST_NORM * unit, out=norms)
     norms += step
     new = rows._replace(
@@ -177,7 +205,8 @@ def centre_rows(
         extra_read=_extend(rows, rows.extra_read, (square - read, 1.0)),
         extra_write=_extend(rows, rows.extra_write, (1.0, step - written)),
     )
-    return CentredRows(new, norms, step, mean, mean_extra[:-1], square)
+    is_flat = unit <= FLAT * np.finfo(float_type(rows)).eps * abs(square)
+    return CentredRows(new, norms, step, is_flat, mean, mean_extra[:-1], square)
 
 
 def _extend(rows: Rows, extra: NDArray[Any], last: tuple[Any, ...]) -> NDArray[Any]:
@@ -214,10 +243,8 @@ def _without_constant(rows: Rows) -> Rows:
 def _mean_row(rows: Rows, chosen: NDArray[np.intp]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the coefficients and extra coefficients of the mean of some rows."""
     kind = float_type(rows)
-    coef, extra = zero_coefs(rows, 1), np.zeros((1, rows.n_extra), kind)
-    n = len(rows.indptr) - 1
-    share = np.zeros((n, 1))
+    share = np.zeros((len(rows.indptr) - 1, 1))
     share[chosen] = 1.0 / len(chosen)
-    label = np.zeros(n, np.int64)
-    fast.add_rows(rows, label, label[:1], share, fast.make_room(rows, 1, kind), coef, extra)
-    return coefs_by_class(rows, coef, 1)[0], extra[0]
+    label = np.zeros(len(share), np.int64)
+    coef, extra = combine_coded(rows, label, label[:1], share)
+    return coef[0].astype(kind), extra[0].astype(kind)

@@ -33,6 +33,8 @@ class LinearClassifier(DescentMixin, OneVsRest):
     _choices: ClassVar[Choices] = {"loss": ("hinge", "squared_hinge")}
     #: Whether the model predicts the largest class for every row, see `RunningVote`.
     _is_constant = False
+    #: Whether decisions of all rows take little time beside a fit.
+    _decides_fast = True
 
     def _descend(
         self, problem: Problem, rows: Rows, norms: NDArray[np.float64], deadline: float | None
@@ -85,12 +87,13 @@ class LinearClassifier(DescentMixin, OneVsRest):
         self._is_constant = False
         if self.stop_reason_ not in ("max_iter", "max_time", "diverged"):
             return model
-        if self.stop_reason_ != "max_time":
+        judged = problem
+        if self.stop_reason_ != "max_time" or not self._decides_fast:
             # Some rows are enough: data that are mapped from a file should not be read once more.
-            problem = judged_rows(problem)
-        vote = RunningVote(problem)
-        vote.add(model.decide(problem.X, self.n_jobs).T)
-        if vote.beats_majority():
+            judged = judged_rows(problem)
+        vote = RunningVote(judged)
+        vote.add(model.decide(judged.X, self.n_jobs).T)
+        if vote.beats_majority(of_sample=len(judged.labels) < len(problem.labels)):
             return model
         self._is_constant = True
         return model.make_constant(constant_intercept(problem))

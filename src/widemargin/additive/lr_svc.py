@@ -20,7 +20,7 @@ from widemargin.kernel_arguments import (
     validate_anchors,
 )
 from widemargin.kernels import CallableKernel, Kernel, is_precomputed, needs_nonnegative
-from widemargin.majority import constant_intercept, judged_rows, weigh_right
+from widemargin.majority import RunningVote, constant_intercept, judged_rows
 from widemargin.parallel import open_workers, single_blas
 from widemargin.problem import Problem, take_rows
 
@@ -201,9 +201,13 @@ class LRSVC(LinearClassifier):
         sample = judged_rows(problem)
         with open_workers(self.n_jobs) as workers:
             values = KernelValues(self.kernel_, self.anchors_).compute(sample.X, workers)
-        constant = np.outer(constant_intercept(sample), np.ones(model.coef.shape[1]))
-        rights = [weigh_right(sample, values @ coef.T) for coef in (model.coef, constant)]
-        self._is_constant = rights[1] > rights[0]
+        constant = np.outer(constant_intercept(problem), np.ones(model.coef.shape[1]))
+        votes = [RunningVote(sample), RunningVote(sample)]
+        for vote, coef in zip(votes, (model.coef, constant), strict=True):
+            vote.add(coef @ values.T)
+        of_sample = len(sample.labels) < len(problem.labels)
+        is_good = votes[0].beats_majority(of_sample=of_sample)
+        self._is_constant = not is_good and votes[1].beats_majority()
         return replace(model, coef=constant) if self._is_constant else model
 
     def _choose_anchors(self, problem: Problem, seed: int, deadline: float | None) -> Any:

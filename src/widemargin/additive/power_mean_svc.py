@@ -22,7 +22,6 @@ from widemargin.additive.representations import (
 )
 from widemargin.additive.scalar_kernels import ScalarKernel, make_scalar_kernel, paper_power_mean
 from widemargin.arguments import as_floats, check_choice, check_flag, check_integer, check_number
-from widemargin.majority import judged_rows
 from widemargin.parameters import Choices
 from widemargin.problem import Problem
 
@@ -148,6 +147,8 @@ class PowerMeanSVC(
 
     _model: TableModel
     _choices: ClassVar[Choices] = {"solver": ("dual", "sgd")}
+    # Decisions take as long as coding the rows.
+    _decides_fast = False
     _old_words: ClassVar[Choices] = {"solver": (OLD_DUAL,)}
 
     def __init__(
@@ -256,8 +257,7 @@ class PowerMeanSVC(
         part, data = represent_in_time(problem, self._represent, deadline, self.random_state)
         coef, extra = self._solve(part, data, deadline)
         self._note_part(part, problem)
-        # Decisions of all rows would take as long as coding them.
-        self._model = self._prefer_majority(data.make_model(coef, extra), judged_rows(problem))
+        self._model = self._prefer_majority(data.make_model(coef, extra), problem)
 
     def _represent(self, problem: Problem) -> LogRepresentation:
         quantiser = None

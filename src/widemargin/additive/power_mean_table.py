@@ -43,9 +43,25 @@ def regression_tables(
     unit: float = 1.0,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the tables ``e(v / unit)`` and ``inv(X) s(v)`` of numbers v, each (n, n_anchors)."""
-    # PmSVM Eq. 26.
-    design = explain_values(anchors / unit, offset, len(anchors))
-    read = explain_values(values / unit, offset, len(anchors))
-    # PmSVM Eq. 27, and inv(X) s(v) of Eq. 31.
-    write = np.linalg.solve(design, kernel(values, anchors).T).T
+    with np.errstate(over="ignore", invalid="ignore"):
+        # PmSVM Eq. 26.
+        design = explain_values(anchors / unit, offset, len(anchors))
+        read = explain_values(values / unit, offset, len(anchors))
+        # PmSVM Eq. 27, and inv(X) s(v) of Eq. 31.
+        write = _solve_design(design, kernel(values, anchors).T).T
+        # Values of later queries are between zero and the unit.
+        ends = explain_values(np.array([0.0, 1.0]), offset, len(anchors))
+    if not all(np.isfinite(table).all() for table in (read, write, ends)):
+        raise ValueError(
+            f"anchors: powers of the logarithms of these {len(anchors)} anchors overflow, or cannot "
+            "be told apart; use fewer anchors, or anchors further apart"
+        )
     return read, np.ascontiguousarray(write)
+
+
+def _solve_design(design: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the solution of a linear system, full of NaN if the matrix is singular."""
+    try:
+        return np.linalg.solve(design, right).astype(np.float64, copy=False)
+    except np.linalg.LinAlgError:
+        return np.full(right.shape, np.nan)

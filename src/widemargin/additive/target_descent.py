@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin.additive import coded_rows_fast as fast
-from widemargin.additive.centring import centre_rows
+from widemargin.additive.centring import centre_rows, solve_flat
 from widemargin.additive.coded_rows import (
     FloatArray,
     cheapest_kind,
@@ -37,8 +37,6 @@ from widemargin.budget import StopReason
 from widemargin.deadline import is_late
 from widemargin.parallel import Workers
 
-#: Least step of the intercept, in units of the inverse sum of the costs.
-BOUND_STEP = 4.0
 #: Steps of the search for an intercept, each of which halves an interval.
 HALVINGS = 60
 
@@ -124,10 +122,9 @@ def descend_targets(
         )  # fmt: skip
     if not is_free:
         return _solve(rows, problem, settings, workers, start, callback)
-    # The step for which a pass moves the intercept by some standard deviations of the targets if all
-    # dual variables are at one bound: with a small C the usual step would move it by very little.
-    least_step = BOUND_STEP / float(problem.costs().sum())
-    centred = centre_rows(rows, problem.norms, settings.seed, workers, least_step)
+    centred = centre_rows(rows, problem.norms, problem.costs(), settings.seed, workers)
+    if centred.is_flat:
+        return search_intercept(rows, problem, solve_flat(rows, 1), workers)
     free = replace(problem, norms=centred.norms, step=centred.step)
     if start is not None:
         beta = np.clip(start.alpha, -problem.upper[:, None], problem.upper[:, None])

@@ -126,7 +126,6 @@ class AnovaTerms:
         parts = [self._weighted_levels(int(j), len(features)) for j in features]
         sizes = np.cumsum([0, *(len(part) for part in parts)])
         stacked = np.vstack(parts)
-        factor = self.kernel.pair_factor**2
         found = []
         for coef in self.coef:
             row = []
@@ -134,7 +133,7 @@ class AnovaTerms:
                 squares = np.square((part * coef) @ stacked[sizes[i + 1] :].T).sum(axis=0)
                 begins = sizes[i + 1 : -1] - sizes[i + 1]
                 row.append(np.add.reduceat(squares, begins) if len(begins) else np.empty(0))
-            found.append(factor * np.concatenate(row))
+            found.append(np.concatenate(row))
         return np.array(found)
 
     def contributions(
@@ -168,13 +167,17 @@ class AnovaTerms:
         return self.coef * (self.kernel.curve_factor + self.kernel.pair_factor * others)
 
     def _weighted_levels(self, feature: int, n_features: int) -> FloatArray:
-        """Kernels at the levels of a feature, times roots of their shares."""
+        """Kernels at the levels of a feature, times the roots of their shares and of the pair factor.
+
+        Of tiny values that factor is as large as their products are small: its square overflows.
+        """
         n_vectors = self._columns.shape[1]
         most = int((PAIR_PRODUCTS / max(n_vectors, 1)) ** 0.5 / n_features)
         level = self.levels[feature]
         if len(level.values) > max(most, LEAST_LEVELS):
             level = _merge(level, max(most, LEAST_LEVELS))
-        return np.sqrt(level.shares)[:, None] * self._centred(feature, level.values)
+        roots = np.sqrt(self.kernel.pair_factor * level.shares)
+        return roots[:, None] * self._centred(feature, level.values)
 
 
 def _merge(level: Levels, n_levels: int) -> Levels:
