@@ -17,6 +17,7 @@ from benchmarks.papers.plan import (
     merge_tasks,
     select_exhibits,
 )
+from benchmarks.papers.sets import SETS
 from benchmarks.papers.tables import is_present_code
 from benchmarks.storage import read_measurements, replace_measurement
 
@@ -35,6 +36,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument(
         "--method", choices=METHODS, metavar="NAME", help="one of the tables' methods"
     )
+    parser.add_argument("--data", choices=tuple(SETS), metavar="NAME", help="one of the data sets")
     parser.add_argument("--budget", choices=tuple(BUDGETS), default="10m")
     parser.add_argument(
         "--limit-seconds", type=float, help="stop a fit after; by the budget if not given"
@@ -55,7 +57,7 @@ def run_exhibits(exhibits: list[str], options: argparse.Namespace) -> None:
     budget = BUDGETS[options.budget]
     limit = options.limit_seconds or budget.limit_seconds
     clock = Clock(budget.seconds)
-    if options.method is None:
+    if options.method is None and options.data is None:
         run_studies(exhibits, clock)
     run_tasks(exhibits, options, limit, clock)
 
@@ -92,7 +94,13 @@ def run_tasks(exhibits: list[str], options: argparse.Namespace, limit: float, cl
     measured = [m for m in read_measurements(options.results) if is_present_code(m)]
     asked = merge_tasks(t for name in exhibits for t in make_tasks(name, options.budget))
     tasks = [leave_out_done(task, measured, limit) for task in asked]
-    tasks = [t for t in tasks if t.settings and options.method in (None, t.method)]
+    tasks = [
+        task
+        for task in tasks
+        if task.settings
+        and options.method in (None, task.method)
+        and options.data in (None, task.data)
+    ]
     for number, task in enumerate(tasks, start=1):
         if clock.left() <= 0:
             clock.say(

@@ -279,6 +279,8 @@ def test_a_run_resumes_and_keeps_what_it_has(monkeypatch, tmp_path):
     assert len(read_measurements(results)) == n_cells
     assert main([*call[:-1], str(tmp_path / "other.jsonl"), "--method", "ICD"]) == 0
     assert {task.method for task in ran[n_cells:]} == {"ICD"}
+    assert main([*call[:-1], str(tmp_path / "third.jsonl"), "--data", "shuttle"]) == 0
+    assert {task.data for task in ran[-5:]} == {"shuttle"}
     # What older code took is measured again, but not what peers took.
     write_measurements(results, [{**m, "machine": MACHINE} for m in read_measurements(results)])
     ran.clear()
