@@ -246,7 +246,7 @@ def test_chunks_give_the_same_model(digits, tmp_path, as_sparse):
         AdditiveSVC().fit_chunks([(X[:0], y[:0])])
     with pytest.raises(ValueError, match="chunks: there are none"):
         AdditiveSVC().fit_chunks([])
-    with pytest.raises(ValueError, match="every piece must be"):
+    with pytest.raises(ValueError, match="a piece is a ndarray; give tuples"):
         AdditiveSVC().fit_chunks([X])
 
 

@@ -162,7 +162,7 @@ class FoldSearch(CallbackSupportMixin, DocLinkMixin):
         if found.is_on_border:
             warnings.warn(
                 f"{name}: the best cell {surface.params(found.cell)} is still at the end of its range "
-                "after the range was extended; scale the features or give an array of values",
+                "after the range was extended; give arrays of values beyond it if that matters",
                 UserWarning,
                 stacklevel=5,
             )

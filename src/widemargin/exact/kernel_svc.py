@@ -335,7 +335,8 @@ class KernelSVC(FittedLikeSVCMixin, ExactKernelClassifier):
         check_ignored_params(self.shrinking, self.cache_size)
         if self.probability not in (False, "deprecated"):
             raise ValueError(
-                f"probability: {self.probability!r} is not possible; wrap the classifier: "
+                f"probability: {self.probability!r} is not possible; use "
+                "KernelSVCCV(Cs=[C], gammas=[gamma], calibration='sigmoid'), or wrap the classifier: "
                 "sklearn.calibration.CalibratedClassifierCV(KernelSVC(...), ensemble=False)"
             )
 

@@ -202,7 +202,8 @@ class KernelSearch(FoldSearch):
         if len(found.decisions) < len(folds):
             raise ValueError(
                 f"max_time: {self.max_time} s have passed before the folds of any cell were evaluated "
-                "on all rows, so that there are no held-out decision values; allow more time"
+                "on all rows, so that there are no held-out decision values; allow more time, or give "
+                "calibration=None and keep_decisions=False"
             )
         if self.keep_decisions:
             self.decision_oof_ = _average(found.decisions, kept, folds, n_given)

@@ -54,7 +54,9 @@ class Precomputed(Kernel):
         return np.asarray(points.values.diagonal(), np.float64)
 
     def exact(self, X: Any, Z: Any) -> NDArray[np.float64]:
-        raise TypeError("a precomputed kernel cannot be evaluated on data")
+        raise TypeError(
+            "kernel: a precomputed kernel cannot be evaluated on data; give its matrix as X"
+        )
 
     def block(
         self, a: Points, rows: Index, b: Points, cols: Index, out: NDArray[np.float32],
@@ -85,7 +87,7 @@ def _check_columns(points: Points, cols: Index) -> None:
     if cols.max(initial=-1) >= n_columns:
         raise ValueError(
             f"X: the kernel matrix has {n_columns} columns, but {cols.max() + 1} training points "
-            "are needed"
+            "are needed; give the kernel between queries and all training rows"
         )
 
 
@@ -252,13 +254,13 @@ def check_matrix(K: NDArray[Any], where: str) -> None:
     if asymmetry > TOLERANCE * scale:
         raise ValueError(
             f"kernel: the callable is not symmetric: k(x, y) and k(y, x) differ by up to "
-            f"{asymmetry:.3g} among {where}, where it reaches {scale:.3g}"
+            f"{asymmetry:.3g} among {where}, where it reaches {scale:.3g}; check its formula"
         )
     least = float(np.linalg.eigvalsh(np.asarray(K, np.float64))[0])
     if least < -TOLERANCE * scale * len(K):
         raise ValueError(
             f"kernel: the callable is not positive semidefinite: its matrix among {where} has the "
-            f"eigenvalue {least:.3g}, where it reaches {scale:.3g}"
+            f"eigenvalue {least:.3g}, where it reaches {scale:.3g}; check its formula"
         )
 
 
