@@ -17,6 +17,7 @@ from sklearn.svm import SVC
 from benchmarks.datasets import load_dataset
 from benchmarks.datasets.covtype import load as load_covtype
 from benchmarks.experiments import Experiments, Row
+from benchmarks.papers.sets import load_set
 from benchmarks.records import BenchmarkData
 from benchmarks.timing import time_call
 from widemargin import KernelSVC, KernelSVCCV
@@ -30,6 +31,8 @@ RESULTS = Path("benchmarks", "results", "tune.jsonl")
 
 #: Folds, threads, and the cells of the grid along each axis that `SVC` is measured in.
 FOLDS, THREADS, MEASURED = 5, 1, (1, 4, 8)
+#: Rows that are enough to compile all that a search uses.
+WARM_ROWS = 1500
 #: Threads for large data.
 LARGE_THREADS = 2
 #: Most rows of a test part.
@@ -209,9 +212,43 @@ def compare_scaling() -> Iterator[Row]:
         }  # fmt: skip
 
 
+#: Sets whose clusters choose their own parameters, and their rows.
+CLUSTER_SETS = {"covtype": 30_000, "ijcnn1": 30_000, "census": 20_000, "mnist": 10_000}
+#: Clusters, and values of C and of gamma.
+CLUSTERS, CLUSTER_VALUES = 4, 6
+
+
+def compare_clusters() -> Iterator[Row]:
+    """One C and gamma for all rows, or one for each of 4 clusters: 6 x 6 cells, 5 folds, one thread.
+
+    *common* is a search on regions with an exact final model. *clusters* has a classifier for each
+    cluster, with the parameters of *common*. *own* lets every cluster choose; its seconds include
+    those of a common search. The last columns tell how many clusters chose other parameters, and
+    the smallest and largest gamma.
+    """
+    for name, n_rows in CLUSTER_SETS.items():
+        data = load_set(name, n_rows)
+        X, y = data.X_train, data.y_train
+        warm_up(X[:WARM_ROWS], y[:WARM_ROWS])
+        params: dict[str, Any] = {"cv": FOLDS, "search": "regions", "n_jobs": THREADS}
+        common = KernelSVCCV(Cs=CLUSTER_VALUES, gammas=CLUSTER_VALUES, **params)
+        row: Row = {"data": name, "rows": len(y), "classes": len(np.unique(y))}
+        row |= measure(common, X, y, data, "common")
+        params["n_clusters"] = CLUSTERS
+        alike = KernelSVCCV(Cs=[common.C_], gammas=[common.gamma_], **params)
+        row |= measure(alike, X, y, data, "clusters")
+        own = KernelSVCCV(Cs=CLUSTER_VALUES, gammas=CLUSTER_VALUES, **params)
+        row |= measure(own, X, y, data, "own")
+        gammas = [choice.gamma for choice in own.clusters_]
+        chosen = [(choice.C, choice.gamma) != (own.C_, own.gamma_) for choice in own.clusters_]
+        row |= {"gamma": own.gamma_, "clusters that chose": f"{sum(chosen)} of {len(chosen)}"}
+        yield row | {"least gamma": min(gammas), "largest gamma": max(gammas)}
+
+
 EXPERIMENTS: Experiments = {
     "search": search_all,
     "large": search_large,
     "calibration": compare_probabilities,
     "scaling": compare_scaling,
+    "clusters": compare_clusters,
 }

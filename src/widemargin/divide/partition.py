@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from widemargin.divide.kernel_kmeans_fast import assign_groups, rank_clusters
 from widemargin.exact.expansion import FAR_END, FAR_FACTOR, FAR_STEP
 from widemargin.kernels import Index, Kernel, Points, Precomputed
-from widemargin.parallel import Workers
+from widemargin.parallel import Workers, open_workers
 
 #: Points assigned at a time, few enough that their kernel values stay in cache. The number is fixed so
 #: that rounding does not depend on the number of threads.
@@ -225,6 +226,23 @@ class _Ranker:
         )
         self.nearest[:, at], self.distances[:, at] = near, far
         return far[0]
+
+
+def assign_rows(
+    kernel: Kernel, X: Any, partition: Partition, samples: Any, n_jobs: int | None
+) -> NDArray[np.int32]:
+    """Return the cluster of each row of ``X``.
+
+    The sampled points of the partition are rows of ``samples``, or columns of ``X`` if that is part
+    of a precomputed kernel matrix and ``samples`` is None.
+    """
+    points = None if samples is None else kernel.narrow(kernel.prepare(samples))
+    queries = kernel.narrow(kernel.prepare(X, like=points), like=points)
+    rows = np.arange(len(queries))
+    with open_workers(n_jobs) as workers:
+        return partition.assign(
+            kernel, queries, rows, queries if points is None else points, workers
+        )
 
 
 def _fill_columns(
