@@ -17,7 +17,7 @@ from sklearn.svm import SVC
 from benchmarks.datasets import load_dataset
 from benchmarks.datasets.covtype import load as load_covtype
 from benchmarks.experiments import Experiments, Row
-from benchmarks.papers.sets import load_set
+from benchmarks.papers.sets import load_set as load_paper_set
 from benchmarks.records import BenchmarkData
 from benchmarks.timing import time_call
 from widemargin import KernelSVC, KernelSVCCV
@@ -227,7 +227,7 @@ def compare_clusters() -> Iterator[Row]:
     the smallest and largest gamma.
     """
     for name, n_rows in CLUSTER_SETS.items():
-        data = load_set(name, n_rows)
+        data = load_paper_set(name, n_rows)
         X, y = data.X_train, data.y_train
         warm_up(X[:WARM_ROWS], y[:WARM_ROWS])
         params: dict[str, Any] = {"cv": FOLDS, "search": "regions", "n_jobs": THREADS}

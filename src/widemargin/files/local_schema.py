@@ -77,12 +77,15 @@ def read_choices(values: Any, model: LocalClassifiers) -> list[ClusterChoice]:
     """Return the choices of all clusters, refusing those that are not of their classifiers."""
     fits = isinstance(values, list) and len(values) == len(model.models)
     require(fits, "the choices of its clusters are wrong")
+    return [_read_choice(*each) for each in zip(values, model.models, strict=True)]
+
+
+def _read_choice(value: Any, classifier: KernelSVC) -> ClusterChoice:
     names = {field.name for field in fields(ClusterChoice)}
-    choices = []
-    for each, classifier in zip(values, model.models, strict=True):
-        fits = isinstance(each, dict) and set(each) == names
-        fits = fits and all(value is None or is_finite_number(value) for value in each.values())
-        require(fits and each["C"] == classifier.C, "the choice of a cluster is wrong")
-        scores = {n: math.nan for n in ("score", "common_score") if each[n] is None}
-        choices.append(ClusterChoice(**each | scores))
-    return choices
+    fits = isinstance(value, dict) and set(value) == names
+    fits = fits and all(number is None or is_finite_number(number) for number in value.values())
+    fits = fits and type(value["n_rows"]) is int and value["n_rows"] >= 0
+    fits = fits and value["C"] == classifier.C and value["gamma"] in (None, classifier.gamma)
+    require(fits, "the choice of a cluster is wrong")
+    unknown = {name: math.nan for name in ("score", "common_score") if value[name] is None}
+    return ClusterChoice(**value | unknown)

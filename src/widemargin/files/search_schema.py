@@ -132,7 +132,10 @@ def read_search(cls: Any, meta: dict[str, Any], arrays: Mapping[str, Any]) -> An
     for name in ("classes_", "n_features_in_", "feature_names_in_"):
         if hasattr(first, name):
             setattr(model, name, getattr(first, name))
-    if isinstance(inner, LocalClassifiers):
+    is_local = isinstance(inner, LocalClassifiers)
+    is_same = (getattr(model, "n_clusters", None) is not None) == is_local
+    require(is_same, "its n_clusters does not fit its final model")
+    if is_local:
         model.clusters_ = read_choices(meta.get("clusters"), inner)
     entries = (
         Entry("n_splits", is_positive_integer), Entry("search", one_of(cls._searches[1:])),
