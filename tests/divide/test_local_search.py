@@ -9,7 +9,14 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_predict
+from sklearn.metrics import balanced_accuracy_score
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    StratifiedKFold,
+    cross_val_predict,
+)
 from sklearn.svm import SVC
 
 import widemargin
@@ -59,6 +66,10 @@ def search_alone(X, y, rows):
     ]
     grid = {"C": GRID["Cs"], "gamma": GRID["gammas"]}
     return GridSearchCV(SVC(), grid, cv=folds).fit(X[rows], y[rows])
+
+
+def sort_choices(model):
+    return sorted(model.clusters_, key=lambda choice: choice.gamma)
 
 
 def test_clusters_choose_as_a_search_of_their_rows_alone(halves, local, common):
@@ -165,14 +176,7 @@ def test_weights_equal_repeated_rows_in_every_cluster(halves):
     rows = np.repeat(np.arange(len(y)), counts)
     grid["cv"] = [tuple(np.flatnonzero(part[rows]) for part in fold) for fold in folds]
     repeated = KernelSVCCV(n_clusters=2, **grid).fit(X[rows], y[rows])
-
-    def key(choice):
-        return choice.gamma
-
-    pairs = zip(
-        sorted(weighted.clusters_, key=key), sorted(repeated.clusters_, key=key), strict=True
-    )
-    for one, other in pairs:
+    for one, other in zip(sort_choices(weighted), sort_choices(repeated), strict=True):
         assert (one.C, one.gamma) == (other.C, other.gamma)
         assert one.score == pytest.approx(other.score, abs=0.01)
 
@@ -196,6 +200,37 @@ def test_sparse_data_and_kernels(halves):
     assert [m.kernel_ for m in shapes.best_estimator_.models] == [
         Poly(choice.gamma, shapes.degree_, 0.0) for choice in shapes.clusters_
     ]
+
+
+def test_memory_threads_and_callables(halves):
+    X, y, _ = halves
+    grid = GRID | {"search": "auto"}
+    first = KernelSVCCV(n_clusters=2, n_jobs=1, **grid).fit(X, y)
+    for changes in ({"n_jobs": 2}, {"memory": "2 MB"}):
+        other = KernelSVCCV(n_clusters=2, **grid | changes).fit(X, y)
+        # With little memory k-means samples fewer rows, and clusters have other numbers.
+        assert sort_choices(other) == sort_choices(first)
+        assert_allclose(other.decision_function(X), first.decision_function(X), atol=0.01)
+    params = {"n_clusters": 2, "Cs": [1.0, 10.0], "cv": 2}
+    called = KernelSVCCV(kernel=rbf_kernel, **params).fit(X, y)
+    named = KernelSVCCV(gammas=[0.5], **params).fit(X, y)
+    assert_allclose(called.decision_function(X), named.decision_function(X), atol=0.01)
+
+
+def test_groups_and_scorers(halves):
+    X, y, _ = halves
+    groups = np.arange(len(y)) // 10
+    params = GRID | {"cv": GroupKFold(3), "scoring": "balanced_accuracy"}
+    model = KernelSVCCV(n_clusters=2, **params).fit(X, y, groups=groups)
+    found = model.best_estimator_.find_clusters(X)
+    splits = list(GroupKFold(3).split(X, y, groups))
+    for number, choice in enumerate(model.clusters_):
+        scores = []
+        for train, test in splits:
+            train, test = train[found[train] == number], test[found[test] == number]
+            peer = SVC(C=choice.C, gamma=choice.gamma).fit(X[train], y[train])
+            scores.append(balanced_accuracy_score(y[test], peer.predict(X[test])))
+        assert choice.score == pytest.approx(np.mean(scores), abs=0.005)
 
 
 def test_a_cluster_needs_rows_and_clear_scores():
