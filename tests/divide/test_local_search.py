@@ -7,7 +7,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.datasets import make_blobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.metrics.pairwise import rbf_kernel
@@ -22,6 +21,7 @@ from sklearn.svm import SVC
 import widemargin
 from widemargin import KernelSVC, KernelSVCCV
 from widemargin.cli.model_summary import format_model
+from widemargin.divide import local_search
 from widemargin.divide.local_search import count_clusters, divide_rows, is_clearly_better
 from widemargin.export import to_c
 from widemargin.kernels import RBF, Poly
@@ -128,7 +128,27 @@ def test_one_cluster_has_the_common_choice(halves, common):
     (choice,) = one.clusters_
     assert (choice.C, choice.gamma) == (common.C_, common.gamma_) == (one.C_, one.gamma_)
     assert choice.score == choice.common_score == pytest.approx(common.best_score_)
-    assert_array_equal(one.predict(X), common.predict(X))
+    assert not choice.is_own
+    assert isinstance(one.best_estimator_, KernelSVC)
+    assert_array_equal(one.decision_function(X), common.decision_function(X))
+
+
+def test_the_model_is_that_of_all_rows_if_no_cluster_prefers_another(tmp_path, monkeypatch):
+    monkeypatch.setattr(local_search, "NOISE", 1e6)
+    X, y, is_board = make_halves(600, 2)
+    X, y = X[~is_board], y[~is_board]
+    grid = {"Cs": [1.0, 10.0], "gammas": [0.5, 2.0], "cv": 3}
+    model = KernelSVCCV(n_clusters=2, calibration="sigmoid", **grid).fit(X, y)
+    assert len(model.clusters_) == 2
+    assert all((c.C, c.gamma) == (model.C_, model.gamma_) for c in model.clusters_)
+    assert all(c.score == c.common_score > 0.5 for c in model.clusters_)
+    plain = KernelSVCCV(**grid).fit(X, y)
+    assert_array_equal(model.decision_function(X), plain.decision_function(X))
+    widemargin.save(model, tmp_path / "m.wm")
+    same = widemargin.load(tmp_path / "m.wm")
+    assert same.clusters_ == model.clusters_
+    assert_array_equal(same.predict_proba(X), model.predict_proba(X))
+    assert model.set_params(n_clusters=None).fit(X, y).clusters_ == []
 
 
 def test_files_pickles_and_clones(halves, local, tmp_path):
@@ -147,24 +167,26 @@ def test_files_pickles_and_clones(halves, local, tmp_path):
 
 
 @pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
-def test_classes_that_a_cluster_lacks(multi_class, tmp_path):
-    X, blob = make_blobs([300, 300, 300], random_state=3, centers=[[0, 0], [9, 0], [0, 9]])
-    rng = np.random.default_rng(0)
-    # The first blob has two classes, the second two others, the third one of each.
-    labels = np.array([["a", "b"], ["c", "d"], ["a", "a"]])[blob, (X[:, 1] > 0).astype(int)]
-    flipped = rng.random(len(X)) < 0.02
-    labels[flipped] = "d"
+def test_classes_that_a_cluster_lacks(halves, multi_class, tmp_path):
+    X, y, is_board = halves
+    labels = np.array(["a", "b", "c", "d"])[y + 2 * is_board]
     model = KernelSVCCV(
-        n_clusters=3, multi_class=multi_class, class_weight="balanced", calibration="temperature",
-        Cs=[1.0, 10.0], gammas=[0.1, 1.0], cv=3,
+        n_clusters=2, multi_class=multi_class, class_weight="balanced", calibration="temperature",
+        **GRID,
     ).fit(X, labels)  # fmt: skip
     assert_array_equal(model.classes_, list("abcd"))
-    assert len(model.clusters_) == 3
-    for each in model.best_estimator_.models:
+    found = model.best_estimator_.find_clusters(X)
+    for number, each in enumerate(model.best_estimator_.models):
         assert_array_equal(each.classes_, model.classes_)
-    assert model.score(X, labels) > 0.95
+        mine = np.flatnonzero(found == number)
+        alone = search_alone(X, labels, mine)
+        assert model.clusters_[number].gamma == alone.best_params_["gamma"]
+        # The nearest rows of the classes that it lacks are far away.
+        assert set(model.predict(X[mine])) == set(labels[mine])
+    assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
     widemargin.save(model, tmp_path / "m.wm")
-    assert_array_equal(widemargin.load(tmp_path / "m.wm").predict(X), model.predict(X))
+    loaded = widemargin.load(tmp_path / "m.wm")
+    assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
 
 
 def test_weights_equal_repeated_rows_in_every_cluster(halves):
@@ -195,11 +217,12 @@ def test_sparse_data_and_kernels(halves):
     linear = KernelSVCCV(n_clusters=2, kernel="linear", Cs=[0.1, 1.0], cv=3).fit(X, y)
     assert [choice.gamma for choice in linear.clusters_] == [None, None]
     shapes = KernelSVCCV(
-        n_clusters=2, kernel="poly", degree=[1, 2], Cs=[1.0], gammas=[1.0, 2.0], cv=3
+        n_clusters=2, kernel="poly", degree=[1, 2], coef0=1.0, Cs=[0.1], gammas=[0.1, 1.0], cv=2
     ).fit(X, y)
-    assert [m.kernel_ for m in shapes.best_estimator_.models] == [
-        Poly(choice.gamma, shapes.degree_, 0.0) for choice in shapes.clusters_
-    ]
+    models = getattr(shapes.best_estimator_, "models", [shapes.best_estimator_])
+    assert {model.kernel_ for model in models} == {
+        Poly(choice.gamma, shapes.degree_, 1.0) for choice in shapes.clusters_
+    }
 
 
 def test_memory_threads_and_callables(halves):
@@ -304,4 +327,4 @@ def test_bad_input(halves):
 
 def test_default_is_one_choice_for_all_rows(common):
     assert isinstance(common.best_estimator_, KernelSVC)
-    assert not hasattr(common, "clusters_")
+    assert common.clusters_ == []

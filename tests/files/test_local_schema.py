@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import widemargin
+from tests.divide.test_local_search import make_halves
 from tests.files.test_persistence import rewrite, set_meta
 from widemargin import KernelSVCCV
 
@@ -12,10 +13,10 @@ from widemargin import KernelSVCCV
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
     """The bytes of a model with two clusters, some rows, and decision values of these."""
-    rng = np.random.default_rng(0)
-    X = rng.random((600, 2)) + 4.0 * (np.arange(600) % 2)[:, None]
-    y = np.array(["a", "b", "c"])[(np.floor(X.sum(axis=1) * 3) % 3).astype(int)]
-    model = KernelSVCCV(n_clusters=2, Cs=[1.0, 50.0], gammas=[0.1, 20.0], cv=3).fit(X, y)
+    X, y, is_board = make_halves(400, 0)
+    y = np.array(["a", "b", "c"])[y + is_board]
+    model = KernelSVCCV(n_clusters=2, Cs=[1.0, 50.0], gammas=[0.1, 1.0, 100.0], cv=3).fit(X, y)
+    assert any(choice.is_own for choice in model.clusters_)
     path = tmp_path_factory.mktemp("local") / "m.wm"
     widemargin.save(model, path)
     return path.read_bytes(), X, model
@@ -45,7 +46,7 @@ HOSTILE = {
     "score is text": change_choice(score="high"),
     "rows": change_choice(n_rows=-1),
     "rows unknown": change_choice(n_rows=None),
-    "n_clusters is None": lambda m, a: m["params"].update(n_clusters=None),
+    "no own choice": lambda m, a: [each.update(score=None) for each in m["clusters"]],
     "n_clusters is zero": lambda m, a: m["params"].update(n_clusters=0),
     "no classifiers": lambda m, a: m["model"].pop("models"),
     "one classifier": lambda m, a: m["model"]["models"].pop(),
@@ -73,7 +74,7 @@ def test_files_of_earlier_versions_have_one_choice(iris, tmp_path):
     path = tmp_path / "m.wm"
     model = KernelSVCCV(Cs=[1.0], gammas=[0.5], cv=3).fit(*iris)
     widemargin.save(model, path)
-    rewrite(path, lambda m, a: m["params"].pop("n_clusters"))
+    rewrite(path, lambda m, a: (m["params"].pop("n_clusters"), m.pop("clusters")))
     loaded = widemargin.load(path)
     assert loaded.n_clusters is None
     assert_array_equal(loaded.predict(iris[0]), model.predict(iris[0]))

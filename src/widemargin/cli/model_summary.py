@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from widemargin.divide.local_classifiers import LocalClassifiers
 from widemargin.kernels import Kernel
 
 #: Parameters that the summary shows, where a model has them.
@@ -18,7 +19,7 @@ def _describe_number(model: Any, name: str) -> str:
 
 def format_model(model: Any) -> str:
     """Return a readable summary of a fitted estimator; of a search that of its final model too."""
-    if hasattr(model, "clusters_"):
+    if isinstance(getattr(model, "best_estimator_", None), LocalClassifiers):
         return "\n".join([*_search_lines(model), *_cluster_lines(model)])
     if hasattr(model, "best_estimator_"):
         return "\n".join([*_search_lines(model), format_model(model.best_estimator_)])

@@ -128,13 +128,13 @@ class KernelSVCCV(KernelSearch, ClassifierMixin, BaseEstimator):
         Number of the chosen cell in ``cv_results_``.
     best_estimator_ : KernelSVC or DCSVC
         The classifier fitted to all rows, if ``refit``. After a search on regions of more than 50,000
-        rows it is a `DCSVC` with early prediction, whose clusters have about 7,500 rows. With
-        ``n_clusters`` it is a `LocalClassifiers`: one `KernelSVC` for each cluster, in the list
-        ``models``, of which that of its cluster predicts a row.
+        rows it is a `DCSVC` with early prediction, whose clusters have about 7,500 rows. If clusters
+        chose parameters of their own, it is a `LocalClassifiers`: one `KernelSVC` for each cluster,
+        in the list ``models``, of which that of its cluster predicts a row.
     clusters_ : list of ClusterChoice
-        The choice of every cluster, if ``n_clusters`` is given: ``n_rows``, ``C``, ``gamma``,
-        ``score`` (its mean over the folds of the cluster) and ``common_score`` (the same for ``C_``
-        and ``gamma_``; NaN if the cluster did not choose).
+        The choice of every cluster: ``n_rows``, ``C``, ``gamma``, ``score`` (its mean over the folds
+        of the cluster), ``common_score`` (the same for ``C_`` and ``gamma_``) and ``is_own``. Scores
+        are NaN if the cluster was not searched. Empty without ``n_clusters``.
     Cs_, gammas_ : ndarray
         The values that were searched, with several degrees or values of coef0 those of the chosen
         ones, as ``scores_``.
@@ -174,9 +174,9 @@ class KernelSVCCV(KernelSearch, ClassifierMixin, BaseEstimator):
     rows (``gamma="scale"``), and every cluster is searched on the same grid and folds. It takes its
     own best cell if that is better than the common one by more than two standard errors of the
     difference over its folds. Clusters of fewer than 200 rows or of one class keep the common cell,
-    and so do those for which ``max_time`` leaves no time. The classifier of a cluster is also fitted
-    to the nearest rows of other clusters. Several values of ``degree`` or ``coef0`` are decided for
-    all rows together.
+    and so do those for which ``max_time`` leaves no time. If all clusters keep it, the final model is
+    that without ``n_clusters``. The classifier of a cluster is also fitted to the nearest rows of
+    other clusters. Several values of ``degree`` or ``coef0`` are decided for all rows together.
 
     `predict` follows the sign (or votes) of the decision values, which class weights shift.
     With ``calibration="temperature"`` and two classes the predicted class is the most probable one
@@ -293,18 +293,19 @@ class KernelSVCCV(KernelSearch, ClassifierMixin, BaseEstimator):
         )  # fmt: skip
         found = self._keep_results(by_shape)
         self.scores_ = found.surface.scores[:, 0]
-        if self.n_clusters is None:
-            if self._wants_decisions:
-                self._keep_decisions(found, searched.kept, folds, len(labels))
-            if self.calibration is not None:
-                held_out = np.concatenate([fold.test for fold in folds])
-                decisions = np.concatenate([found.decisions[f] for f in range(len(folds))])
-                self._calibrate(decisions, searched, held_out)
-            if self.refit:
-                self._refit(self._make_model(kernel, len(labels)), X, y, sample_weight, deadline)
-        else:
+        self.clusters_: list[ClusterChoice] = []
+        if self.n_clusters is not None:
             divided = self._divide(problem, kernel, splits, seed)
-            self._fit_clusters(divided, kernel, deadline, len(labels))
+            self._search_clusters(divided, kernel, deadline, len(labels))
+        elif self._wants_decisions:
+            self._keep_decisions(found, searched.kept, folds, len(labels))
+            held_out = np.concatenate([fold.test for fold in folds])
+            decisions = np.concatenate([found.decisions[f] for f in range(len(folds))])
+            self._calibrate(decisions, searched, held_out)
+        if self.refit and any(choice.is_own for choice in self.clusters_):
+            self._fit_local(divided, kernel, deadline)
+        elif self.refit:
+            self._refit(self._make_model(kernel, len(labels)), X, y, sample_weight, deadline)
         self._warn(found)
         return self
 
@@ -356,16 +357,11 @@ class KernelSVCCV(KernelSearch, ClassifierMixin, BaseEstimator):
             kernel, problem, splits, n_clusters, parse_bytes(self.memory), seed, self.n_jobs
         )
 
-    def _fit_clusters(
+    def _search_clusters(
         self, divided: DividedRows, kernel: Kernel, deadline: float | None, n_given: int
     ) -> None:
-        """Choose the parameters of every cluster, and fit its classifier.
-
-        ``n_given`` counts the rows as they were given.
-        """
-        problem, by_class = divided.problem, self._weigh_classes(divided.problem)
-        params = self._model_params(kernel) | {"class_weight": by_class}
-        search = partial(self._search_region, params)
+        """Choose the parameters of every cluster; ``n_given`` counts the rows as they were given."""
+        search = partial(self._search_region, self._local_params(divided, kernel))
         until = super()._search_deadline(deadline)
         self.clusters_ = choose_cells(divided, self.best_params_, search, until)
         if is_late(until):
@@ -379,17 +375,22 @@ class KernelSVCCV(KernelSearch, ClassifierMixin, BaseEstimator):
             decisions = find_decisions(divided, self.clusters_, search, deadline)
             if self.keep_decisions:
                 self.decision_oof_ = np.full((n_given, decisions.shape[1]), np.nan)
-                self.decision_oof_[problem.kept] = decisions
-            if self.calibration is not None:
-                held_out = np.flatnonzero(~np.isnan(decisions).any(axis=1))
-                self._calibrate(decisions[held_out], problem, held_out)
-        if self.refit:
-            began = time.perf_counter()
-            make_model = partial(self._make_local, params)
-            self.best_estimator_ = fit_classifiers(divided, self.clusters_, make_model, deadline)
-            self.best_estimator_.keep_names(getattr(self, "feature_names_in_", None))
-            self.n_iter_ = self.best_estimator_.n_iter_
-            self.refit_time_ = time.perf_counter() - began
+                self.decision_oof_[divided.problem.kept] = decisions
+            held_out = np.flatnonzero(~np.isnan(decisions).any(axis=1))
+            self._calibrate(decisions[held_out], divided.problem, held_out)
+
+    def _fit_local(self, divided: DividedRows, kernel: Kernel, deadline: float | None) -> None:
+        """Fit the classifier of every cluster."""
+        began = time.perf_counter()
+        make_model = partial(self._make_local, self._local_params(divided, kernel))
+        self.best_estimator_ = fit_classifiers(divided, self.clusters_, make_model, deadline)
+        self.best_estimator_.keep_names(getattr(self, "feature_names_in_", None))
+        self.n_iter_ = self.best_estimator_.n_iter_
+        self.refit_time_ = time.perf_counter() - began
+
+    def _local_params(self, divided: DividedRows, kernel: Kernel) -> dict[str, Any]:
+        """Parameters that the classifiers of all clusters share."""
+        return self._model_params(kernel) | {"class_weight": self._weigh_classes(divided.problem)}
 
     def _make_local(self, params: dict[str, Any], choice: ClusterChoice) -> KernelSVC:
         """The classifier of a cluster; ``params`` are those of all."""
@@ -503,8 +504,9 @@ class KernelSVCCV(KernelSearch, ClassifierMixin, BaseEstimator):
         )  # fmt: skip
 
     def _calibrate(self, decisions: FloatArray, problem: Problem, rows: Index) -> None:
-        """Fit the curves of probabilities to held-out decision values of some rows."""
-        assert self.calibration is not None
+        """Fit the curves of probabilities, if wanted, to held-out decision values of some rows."""
+        if self.calibration is None:
+            return
         self.calibration_ = calibrate(
             self.calibration, decisions, problem.labels[rows], problem.sample_weights[rows],
             len(problem.classes), self._is_one_vs_one,

@@ -174,6 +174,11 @@ class ClusterChoice:
     score: float = nan
     common_score: float = nan
 
+    @property
+    def is_own(self) -> bool:
+        """Whether the cluster prefers these parameters to those of all rows."""
+        return self.score > self.common_score
+
 
 #: ``search(region, cell, deadline, keep_decisions=False)`` searches the folds of a cluster: one cell,
 #: or the whole grid for None. It returns a fitted search.

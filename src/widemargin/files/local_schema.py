@@ -73,19 +73,34 @@ def write_choice(choice: ClusterChoice) -> dict[str, Any]:
     return {n: None if isinstance(v, float) and math.isnan(v) else v for n, v in values.items()}
 
 
-def read_choices(values: Any, model: LocalClassifiers) -> list[ClusterChoice]:
-    """Return the choices of all clusters, refusing those that are not of their classifiers."""
-    fits = isinstance(values, list) and len(values) == len(model.models)
-    require(fits, "the choices of its clusters are wrong")
-    return [_read_choice(*each) for each in zip(values, model.models, strict=True)]
+def read_choices(values: Any) -> list[ClusterChoice]:
+    """Return the choices of all clusters."""
+    require(isinstance(values, list), "the choices of its clusters are wrong")
+    return [_read_choice(value) for value in values]
 
 
-def _read_choice(value: Any, classifier: KernelSVC) -> ClusterChoice:
-    names = {field.name for field in fields(ClusterChoice)}
-    fits = isinstance(value, dict) and set(value) == names
+def _read_choice(value: Any) -> ClusterChoice:
+    fits = isinstance(value, dict) and set(value) == {each.name for each in fields(ClusterChoice)}
     fits = fits and all(number is None or is_finite_number(number) for number in value.values())
-    fits = fits and type(value["n_rows"]) is int and value["n_rows"] >= 0
-    fits = fits and value["C"] == classifier.C and value["gamma"] in (None, classifier.gamma)
+    fits = fits and type(value["n_rows"]) is int and value["n_rows"] >= 0 and value["C"] is not None
     require(fits, "the choice of a cluster is wrong")
     unknown = {name: math.nan for name in ("score", "common_score") if value[name] is None}
     return ClusterChoice(**value | unknown)
+
+
+def check_choices(choices: list[ClusterChoice], model: Any) -> None:
+    """Refuse choices that are not those of the classifiers of a search."""
+    is_local = isinstance(model, LocalClassifiers)
+    require(
+        any(choice.is_own for choice in choices) == is_local, "its clusters have no classifiers"
+    )
+    if is_local:
+        chosen = [(choice.C, choice.gamma) for choice in choices]
+        fitted = [
+            (each.C, None if gamma is None else each.gamma)
+            for each, (_, gamma) in zip(model.models, chosen, strict=False)
+        ]
+        require(
+            len(choices) == len(model.models) and chosen == fitted,
+            "the choices of its clusters are not those of their classifiers",
+        )

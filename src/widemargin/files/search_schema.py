@@ -42,7 +42,13 @@ from widemargin.files.fields import (
 )
 from widemargin.files.header_values import build_estimator, write_params
 from widemargin.files.kernel_schema import read_exact, read_svr, write_exact, write_svr
-from widemargin.files.local_schema import read_choices, read_local, write_choice, write_local
+from widemargin.files.local_schema import (
+    check_choices,
+    read_choices,
+    read_local,
+    write_choice,
+    write_local,
+)
 
 #: Values of parameters that files of earlier versions do not hold.
 _EARLIER_PARAMS = {"n_clusters": None}
@@ -109,7 +115,7 @@ def write_search(model: Any) -> State:
     }
     arrays = {f"{_PREFIX}{name}": array for name, array in inner_arrays.items()}
     arrays |= write_fields(_FIELDS[kind], model)
-    if hasattr(model, "clusters_"):
+    if kind == "KernelSVCCV":
         meta["clusters"] = [write_choice(choice) for choice in model.clusters_]
     if hasattr(model, "calibration_"):
         arrays |= _write_curves(model.calibration_)
@@ -132,11 +138,10 @@ def read_search(cls: Any, meta: dict[str, Any], arrays: Mapping[str, Any]) -> An
     for name in ("classes_", "n_features_in_", "feature_names_in_"):
         if hasattr(first, name):
             setattr(model, name, getattr(first, name))
-    is_local = isinstance(inner, LocalClassifiers)
-    is_same = (getattr(model, "n_clusters", None) is not None) == is_local
-    require(is_same, "its n_clusters does not fit its final model")
-    if is_local:
-        model.clusters_ = read_choices(meta.get("clusters"), inner)
+    if cls is KernelSVCCV:
+        # Files of earlier versions have no clusters.
+        model.clusters_ = read_choices(meta.get("clusters", []))
+        check_choices(model.clusters_, inner)
     entries = (
         Entry("n_splits", is_positive_integer), Entry("search", one_of(cls._searches[1:])),
     )  # fmt: skip
