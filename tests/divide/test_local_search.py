@@ -253,6 +253,16 @@ def test_groups_and_scorers(halves):
         assert choice.score == pytest.approx(np.mean(scores), abs=0.005)
 
 
+def test_few_rows_are_held_out(halves):
+    X, y, is_board = halves
+    params = GRID | {"cv": [(np.arange(500), np.flatnonzero(is_board)[300:])]}
+    model = KernelSVCCV(n_clusters=2, keep_decisions=True, **params).fit(X, y)
+    # Only the board has held-out rows, and the scores of one fold have no standard error.
+    assert sum(np.isnan(choice.score) for choice in model.clusters_) == 1
+    assert not any(choice.is_own for choice in model.clusters_)
+    assert_array_equal(np.flatnonzero(~np.isnan(model.decision_oof_[:, 0])), params["cv"][0][1])
+
+
 def test_a_cluster_needs_rows_and_clear_scores():
     zeros, rise = np.zeros(5), np.array([0.02, 0.03, 0.02, 0.03, 0.02])
     assert is_clearly_better(rise, zeros)

@@ -173,10 +173,11 @@ class KernelSVCCV(KernelSearch, ClassifierMixin, BaseEstimator):
     With ``n_clusters``, C and gamma are first chosen for all rows. Then kernel k-means divides the
     rows (``gamma="scale"``), and every cluster is searched on the same grid and folds. It takes its
     own best cell if that is better than the common one by more than two standard errors of the
-    difference over its folds. Clusters of fewer than 200 rows or of one class keep the common cell,
-    and so do those for which ``max_time`` leaves no time. If all clusters keep it, the final model is
-    that without ``n_clusters``. The classifier of a cluster is also fitted to the nearest rows of
-    other clusters. Several values of ``degree`` or ``coef0`` are decided for all rows together.
+    difference over its folds. Clusters with fewer than 200 held-out rows or with one class keep the
+    common cell, and so do those for which ``max_time`` leaves no time. If all clusters keep it, the
+    final model is that without ``n_clusters``. The classifier of a cluster is also fitted to the
+    nearest rows of other clusters. Several values of ``degree`` or ``coef0`` are decided for all rows
+    together.
 
     `predict` follows the sign (or votes) of the decision values, which class weights shift.
     With ``calibration="temperature"`` and two classes the predicted class is the most probable one

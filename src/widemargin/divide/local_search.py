@@ -27,7 +27,7 @@ FloatArray = NDArray[np.float64]
 #: Rows that kernel k-means samples, and rows of other clusters that a cluster also trains on, as a
 #: share of its own: the defaults of `DCSVC`.
 SAMPLE_SIZE, OVERLAP = 1000, 0.2
-#: Fewest rows with which a cluster chooses for itself; clusters have as many on average.
+#: Fewest held-out rows with which a cluster chooses for itself; clusters have as many rows on average.
 LEAST_ROWS = 200
 #: Standard errors of the difference over the folds by which the cell of a cluster must be better than
 #: the common one. The best of a hundred cells is often better by one of them without any reason.
@@ -102,6 +102,11 @@ class DividedRows:
         inside = self._mark(cluster.rows)
         folds = split_region(self.problem, self.splits, inside, self._measure(cluster))
         return join_regions(self.problem, folds)
+
+    def list_held_out(self, cluster: Cluster) -> Index:
+        """Rows of a cluster that some fold holds out."""
+        held_out = self._mark(np.concatenate([test for _, test in self.splits]))
+        return cluster.rows[held_out[cluster.rows]]
 
     def list_training(self, cluster: Cluster) -> Index:
         """Rows to which the model of a cluster is fitted: its own and near ones, of all classes."""
@@ -190,14 +195,14 @@ def choose_cells(
 ) -> list[ClusterChoice]:
     """Choose the parameters of every cluster by the scores of its held-out rows.
 
-    ``common`` are the parameters that are best for all rows. A cluster of few rows or one class keeps
-    them, and so does one whose share of the time to the deadline is too short.
+    ``common`` are the parameters that are best for all rows. A cluster keeps them if it has few
+    held-out rows, or of one class only, or if its share of the time to the deadline is too short.
     """
     choices = []
     for number, cluster in enumerate(divided.clusters):
         end = share_time(deadline, len(divided.clusters) - number)
         kept = ClusterChoice(len(cluster.rows), common["C"], common.get("gamma"))
-        labels = divided.problem.labels[cluster.rows]
+        labels = divided.problem.labels[divided.list_held_out(cluster)]
         if len(labels) < LEAST_ROWS or (labels == labels[0]).all() or is_late(end):
             choices.append(kept)
         else:
@@ -236,7 +241,7 @@ def find_decisions(
                 "max_time: it has passed before the held-out decision values of all clusters were "
                 "known; allow more time"
             )
-        if len(cluster.rows):
+        if len(divided.list_held_out(cluster)):
             region = divided.make_region(cluster)
             found = search(region, choice, None, keep_decisions=True).decision_oof_
             is_known = ~np.isnan(found).any(axis=1)
