@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.metrics import brier_score_loss, log_loss
 from sklearn.model_selection import StratifiedKFold, cross_val_score
@@ -17,6 +18,7 @@ from sklearn.svm import SVC
 from benchmarks.datasets import load_dataset
 from benchmarks.datasets.covtype import load as load_covtype
 from benchmarks.experiments import Experiments, Row
+from benchmarks.papers.sets import load_set as load_paper_set
 from benchmarks.records import BenchmarkData
 from benchmarks.timing import time_call
 from widemargin import KernelSVC, KernelSVCCV
@@ -30,6 +32,8 @@ RESULTS = Path("benchmarks", "results", "tune.jsonl")
 
 #: Folds, threads, and the cells of the grid along each axis that `SVC` is measured in.
 FOLDS, THREADS, MEASURED = 5, 1, (1, 4, 8)
+#: Rows that are enough to compile all that a search uses.
+WARM_ROWS = 1500
 #: Threads for large data.
 LARGE_THREADS = 2
 #: Most rows of a test part.
@@ -209,9 +213,47 @@ def compare_scaling() -> Iterator[Row]:
         }  # fmt: skip
 
 
+#: Sets whose clusters choose their own parameters, and their rows.
+CLUSTER_SETS: dict[str, tuple[Callable[[], BenchmarkData], int]] = {
+    "covtype": (lambda: load_paper_set("covtype", 20_000), 20_000),
+    "ijcnn1": (lambda: load_paper_set("ijcnn1", 20_000), 20_000),
+    "census": (lambda: load_paper_set("census", 20_000), 20_000),
+    "mnist": (lambda: load_dataset("mnist-20k"), 6000),
+}
+#: Clusters, values of C and of gamma, and folds.
+CLUSTERS, CLUSTER_VALUES, CLUSTER_FOLDS = 4, 6, 3
+
+
+def compare_clusters() -> Iterator[Row]:
+    """One C and gamma for all rows, or one for each of 4 clusters: 6 x 6 cells, 3 folds, one thread.
+
+    *common* is a search on regions with an exact final model. *own* lets every cluster choose; its
+    seconds include those of the common search. If no cluster prefers other parameters, the models
+    are the same. The last columns tell how many clusters do, and the smallest and largest gamma.
+    """
+    for name, (load_set, n_rows) in CLUSTER_SETS.items():
+        data = load_set()
+        X, y = data.X_train[:n_rows], data.y_train[:n_rows]
+        warm_up(X[:WARM_ROWS], y[:WARM_ROWS])
+        common = KernelSVCCV(
+            Cs=CLUSTER_VALUES, gammas=CLUSTER_VALUES, cv=CLUSTER_FOLDS, search="regions",
+            n_jobs=THREADS,
+        )  # fmt: skip
+        row: Row = {"data": name, "rows": len(y), "classes": len(np.unique(y))}
+        row |= measure(common, X, y, data, "common")
+        own = clone(common).set_params(n_clusters=CLUSTERS)
+        row |= measure(own, X, y, data, "own")
+        gammas = [choice.gamma for choice in own.clusters_]
+        n_own = sum(choice.is_own for choice in own.clusters_)
+        row |= {"own / common": row["own CPU s"] / row["common CPU s"], "gamma": own.gamma_}
+        row |= {"own choices": f"{n_own} of {len(gammas)}"}
+        yield row | {"least gamma": min(gammas), "largest gamma": max(gammas)}
+
+
 EXPERIMENTS: Experiments = {
     "search": search_all,
     "large": search_large,
     "calibration": compare_probabilities,
     "scaling": compare_scaling,
+    "clusters": compare_clusters,
 }

@@ -76,7 +76,10 @@ ESTIMATORS = {
         "kernel_svr", "kernel_svr_cv", "fold_search", "regressor_base", "search_base",
         "search_scoring", "svc_compatibility",
     ],
-    "divide": ["clusterer", "dc_svc", "dc_svr", "kernel_svc_cv", "level_parts", "levels_mixin"],
+    "divide": [
+        "clusterer", "dc_svc", "dc_svr", "kernel_svc_cv", "level_parts", "levels_mixin",
+        "local_classifiers",
+    ],
     "additive": [
         "additive_svc", "additive_svc_cv", "additive_svr", "additive_svr_cv", "classifier_base",
         "cost_path", "descent_mixin", "indicators_mixin", "intersection_svc", "kernel_scale",

@@ -32,6 +32,7 @@ ESTIMATORS = [
     KernelOneClassSVM(),
     KernelSVCCV(Cs=2, gammas=2, cv=3),
     KernelSVCCV(Cs=[1.0], gammas=[0.1], cv=3, multi_class="ovr", calibration="temperature"),
+    KernelSVCCV(Cs=2, gammas=2, cv=3, n_clusters=2),
     KernelSVRCV(Cs=[1.0, 10.0], gammas=2, epsilons=1, cv=3),
     DCSVC(),
     DCSVR(),

@@ -1,5 +1,7 @@
 """`KernelSVCCV` against `GridSearchCV` with scikit-learn's `SVC` and with `KernelSVC`."""
 
+import time
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -26,7 +28,8 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import SVC
 
 from widemargin import KernelSVC, KernelSVCCV
-from widemargin.exact import search_grid
+from widemargin.exact import search_base, search_grid
+from widemargin.exact.search import search
 from widemargin.kernels import RBF, Poly
 
 CS = [0.1, 1.0, 10.0, 100.0]
@@ -554,3 +557,17 @@ def test_a_kernel_object_keeps_its_degree(iris):
 def test_wrong_degrees_and_coef0(params, message, iris):
     with pytest.raises(ValueError, match=message):
         KernelSVCCV(Cs=[1.0], gammas=[1.0], cv=3, **params).fit(*iris)
+
+
+def test_degrees_share_the_time(iris, monkeypatch):
+    seconds = []
+
+    def record(data, grid, settings, options, workers):
+        seconds.append(settings.budget.deadline - time.perf_counter())
+        return search(data, grid, settings, options, workers)
+
+    monkeypatch.setattr(search_base, "search", record)
+    grid = {"Cs": [1.0], "gammas": [0.1], "cv": 2, "refit": False}
+    KernelSVCCV(kernel="poly", degree=[1, 2, 3], max_time=3000.0, **grid).fit(*iris)
+    # 70 % of the time is for the search; what one degree leaves over goes to the next ones.
+    assert_allclose(seconds, [700.0, 1050.0, 2100.0], atol=60.0)

@@ -54,6 +54,7 @@ def sound_files():
         (_search(widemargin.KernelSVCCV, calibration="sigmoid"), y),
         (_search(widemargin.KernelSVCCV, calibration="isotonic"), three),
         (_search(widemargin.KernelSVCCV, calibration="temperature", multi_class="ovr"), three),
+        (_search(widemargin.KernelSVCCV, n_clusters=2), three),
         (_search(widemargin.KernelSVRCV, epsilons=[0.1]), X[:, :2]),
         (widemargin.KernelOneClassSVM(kernel="poly"), None),
         (widemargin.DCSVR(n_clusters=2, n_levels=1, stop_level=1, sample_size=20), X[:, 0]),

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from widemargin.divide.local_classifiers import LocalClassifiers
 from widemargin.kernels import Kernel
 
 #: Parameters that the summary shows, where a model has them.
@@ -18,6 +19,8 @@ def _describe_number(model: Any, name: str) -> str:
 
 def format_model(model: Any) -> str:
     """Return a readable summary of a fitted estimator; of a search that of its final model too."""
+    if isinstance(getattr(model, "best_estimator_", None), LocalClassifiers):
+        return "\n".join([*_search_lines(model), *_cluster_lines(model)])
     if hasattr(model, "best_estimator_"):
         return "\n".join([*_search_lines(model), format_model(model.best_estimator_)])
     rows = {
@@ -43,6 +46,20 @@ def _search_lines(model: Any) -> list[str]:
     if getattr(model, "calibration", None) is not None:
         lines.append(f"probabilities: {model.calibration}")
     return lines
+
+
+def _cluster_lines(model: Any) -> list[str]:
+    """Return what the clusters of a search have chosen, and what their classifiers are."""
+    lines = []
+    for number, choice in enumerate(model.clusters_):
+        gamma = "" if choice.gamma is None else f", gamma = {choice.gamma:.6g}"
+        lines.append(f"cluster {number}, {choice.n_rows:,} rows: C = {choice.C:.6g}{gamma}")
+    rows = {
+        **_output_rows(model),
+        "features": f"{model.n_features_in_:,}",
+        "stopped": model.best_estimator_.stop_reason_,
+    }
+    return lines + [f"{name.ljust(8)}  {value}" for name, value in rows.items()]
 
 
 def _output_rows(model: Any) -> dict[str, str]:

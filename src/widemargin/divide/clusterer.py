@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin.arguments import check_integer, draw_seed
+from widemargin.divide.assignment import assign_rows
 from widemargin.divide.kernel_kmeans import N_STARTS, Sampling, divide_points
 from widemargin.divide.partition import Partition, split_by_group
 from widemargin.doc_link import DocLinkMixin
@@ -158,14 +159,7 @@ class KernelKMeans(DocLinkMixin, ClusterMixin, BaseEstimator):
         check_is_fitted(self)
         X = validate_queries(self, X)
         check_nonnegative(self.kernel_, X, getattr(self, "feature_names_in_", None))
-        kernel = self.kernel_
-        samples = None if self._samples is None else kernel.narrow(kernel.prepare(self._samples))
-        queries = kernel.narrow(kernel.prepare(X, like=samples), like=samples)
-        with open_workers(self.n_jobs) as workers:
-            return self._partition.assign(
-                kernel, queries, np.arange(len(queries)), queries if samples is None else samples,
-                workers,
-            )  # fmt: skip
+        return assign_rows(self.kernel_, X, self._partition, self._samples, self.n_jobs)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,27 +1,42 @@
 """The exact kernel SVM with C and gamma chosen by cross-validation."""
 
+import time
+import warnings
 from collections.abc import Callable
+from functools import partial
 from math import log
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin.arguments import check_choice, check_flag
+from widemargin.arguments import check_choice, check_flag, check_integer
+from widemargin.deadline import is_late, time_left
 from widemargin.divide.dc_svc import DCSVC
-from widemargin.divide.search_regions import draw_regions, fit_region_rows
+from widemargin.divide.local_classifiers import fit_classifiers
+from widemargin.divide.local_search import (
+    ClusterChoice,
+    DividedRows,
+    choose_cells,
+    count_clusters,
+    divide_rows,
+    find_decisions,
+)
+from widemargin.divide.search_regions import Regions, draw_regions, fit_region_rows
 from widemargin.exact.calibration import METHODS, calibrate
-from widemargin.exact.fold_search import begin, is_refitted
+from widemargin.exact.fold_search import SEARCH_SHARE, begin, is_refitted
 from widemargin.exact.kernel_svc import KernelSVC
 from widemargin.exact.search import STORED_SHARE, Found, SearchData
 from widemargin.exact.search_base import KernelSearch
 from widemargin.exact.search_folds import Fold, make_class_folds, split_rows
-from widemargin.exact.search_grid import with_gamma
+from widemargin.exact.search_grid import Shape, with_gamma
 from widemargin.exact.search_scoring import FoldScorer, HeldOutClassifier, resolve_scorer
-from widemargin.exact.search_surface import Grid
+from widemargin.exact.search_surface import FloatArray, Grid
+from widemargin.kernel_arguments import resolve_gamma
 from widemargin.kernels import Index, Kernel, is_precomputed
 from widemargin.memory import parse_bytes
 from widemargin.problem import Problem
@@ -74,6 +89,10 @@ class KernelSVCCV(KernelSearch, ClassifierMixin, BaseEstimator):
         nearest to a random row, so that they are as dense as all rows. "auto" is "halving" for more
         than 2,000 rows, and "regions" for more than 10,000 rows whose kernel matrix memory does not
         hold twice.
+    n_clusters : int, "auto" or None, default=None
+        Number of clusters of the rows that choose a C and a gamma of their own from the grid, or
+        "auto" for clusters of about 7,500 rows. There are fewer if clusters would have fewer than 200
+        rows, and more if one would be far too large. None for one C and one gamma for all rows.
     degree : int or array-like of int, default=3
         Degree of the polynomial kernel, or degrees to search one after another.
     coef0 : float or array-like of float, default=0.0
@@ -109,7 +128,13 @@ class KernelSVCCV(KernelSearch, ClassifierMixin, BaseEstimator):
         Number of the chosen cell in ``cv_results_``.
     best_estimator_ : KernelSVC or DCSVC
         The classifier fitted to all rows, if ``refit``. After a search on regions of more than 50,000
-        rows it is a `DCSVC` with early prediction, whose clusters have about 7,500 rows.
+        rows it is a `DCSVC` with early prediction, whose clusters have about 7,500 rows. If clusters
+        chose parameters of their own, it is a `LocalClassifiers`: one `KernelSVC` for each cluster,
+        in the list ``models``, of which that of its cluster predicts a row.
+    clusters_ : list of ClusterChoice
+        The choice of every cluster: ``n_rows``, ``C``, ``gamma``, ``score`` (its mean over the folds
+        of the cluster), ``common_score`` (the same for ``C_`` and ``gamma_``) and ``is_own``. Scores
+        are NaN if the cluster was not searched. Empty without ``n_clusters``.
     Cs_, gammas_ : ndarray
         The values that were searched, with several degrees or values of coef0 those of the chosen
         ones, as ``scores_``.
@@ -145,6 +170,15 @@ class KernelSVCCV(KernelSearch, ClassifierMixin, BaseEstimator):
     -----
     A cell in which the solver did not converge is chosen only if it converged in no cell.
 
+    With ``n_clusters``, C and gamma are first chosen for all rows. Then kernel k-means divides the
+    rows (``gamma="scale"``), and every cluster is searched on the same grid and folds. It takes its
+    own best cell if that is better than the common one by more than two standard errors of the
+    difference over its folds. Clusters with fewer than 200 held-out rows or with one class keep the
+    common cell, and so do those for which ``max_time`` leaves no time. If all clusters keep it, the
+    final model is that without ``n_clusters``. The classifier of a cluster is also fitted to the
+    nearest rows of other clusters. Several values of ``degree`` or ``coef0`` are decided for all rows
+    together.
+
     `predict` follows the sign (or votes) of the decision values, which class weights shift.
     With ``calibration="temperature"`` and two classes the predicted class is the most probable one
     always; otherwise the two may differ for rows near the boundary.
@@ -174,6 +208,7 @@ class KernelSVCCV(KernelSearch, ClassifierMixin, BaseEstimator):
         refit: bool = True,
         calibration: str | None = None,
         search: str = "auto",
+        n_clusters: int | str | None = None,
         kernel: str | Kernel | Callable[[Any, Any], Any] = "rbf",
         degree: Any = 3,
         coef0: Any = 0.0,
@@ -196,6 +231,7 @@ class KernelSVCCV(KernelSearch, ClassifierMixin, BaseEstimator):
         self.refit = refit
         self.calibration = calibration
         self.search = search
+        self.n_clusters = n_clusters
         self.kernel = kernel
         self.degree = degree
         self.coef0 = coef0
@@ -254,15 +290,22 @@ class KernelSVCCV(KernelSearch, ClassifierMixin, BaseEstimator):
             ),
             Grid(gammas, np.array([np.nan]), costs), deadline, seed,
             intercept=self.fit_intercept,
-            keeps_decisions=self.keep_decisions or self.calibration is not None,
+            keeps_decisions=self._wants_decisions and self.n_clusters is None,
         )  # fmt: skip
         found = self._keep_results(by_shape)
         self.scores_ = found.surface.scores[:, 0]
-        if self.keep_decisions or self.calibration is not None:
+        self.clusters_: list[ClusterChoice] = []
+        if self.n_clusters is not None:
+            divided = self._divide(problem, kernel, splits, seed)
+            self._search_clusters(divided, kernel, deadline, len(labels))
+        elif self._wants_decisions:
             self._keep_decisions(found, searched.kept, folds, len(labels))
-        if self.calibration is not None:
-            self._calibrate(found, searched, folds)
-        if self.refit:
+            held_out = np.concatenate([fold.test for fold in folds])
+            decisions = np.concatenate([found.decisions[f] for f in range(len(folds))])
+            self._calibrate(decisions, searched, held_out)
+        if self.refit and any(choice.is_own for choice in self.clusters_):
+            self._fit_local(divided, kernel, deadline)
+        elif self.refit:
             self._refit(self._make_model(kernel, len(labels)), X, y, sample_weight, deadline)
         self._warn(found)
         return self
@@ -275,25 +318,105 @@ class KernelSVCCV(KernelSearch, ClassifierMixin, BaseEstimator):
             return problem, make_class_folds(problem, splits, self.class_weight, self.multi_class)
         size = fit_region_rows(problem.X.shape[0], int(STORED_SHARE * parse_bytes(self.memory)))
         regions = draw_regions(widest, problem, splits, size, seed)
-        # The classes have other shares in a region, but the weights are those of all rows.
-        weights = validate_class_weights(
-            self.class_weight, problem.classes, problem.classes[problem.labels]
-        )
-        by_class = dict(zip(problem.classes.tolist(), weights.tolist(), strict=True))
+        by_class = self._weigh_classes(problem)
         folds = make_class_folds(regions.problem, regions.splits, by_class, self.multi_class)
         return regions.problem, folds
 
+    def _weigh_classes(self, problem: Problem) -> dict[Any, float]:
+        """Weights of the classes for parts of the rows, in which they have other shares."""
+        weights = validate_class_weights(
+            self.class_weight, problem.classes, problem.classes[problem.labels]
+        )
+        return dict(zip(problem.classes.tolist(), weights.tolist(), strict=True))
+
     def _make_model(self, kernel: Kernel, n_rows: int) -> Any:
         """The estimator that is fitted to all rows."""
-        params = self._final_params(kernel) | {
-            "fit_intercept": self.fit_intercept,
-            "multi_class": self.multi_class,
-            "class_weight": self.class_weight,
-        }
+        params = self._model_params(kernel)
         if self.search_ != "regions" or n_rows <= EXACT_ROWS:
             return KernelSVC(**params)
         level = max(1, round(log(n_rows / CLUSTER_ROWS, N_CLUSTERS)))
         return DCSVC(**params, n_clusters=N_CLUSTERS, n_levels=level, stop_level=level)
+
+    def _model_params(self, kernel: Kernel) -> dict[str, Any]:
+        """Parameters of the estimator that is fitted to all rows."""
+        return self._final_params(kernel) | {
+            "fit_intercept": self.fit_intercept,
+            "multi_class": self.multi_class,
+            "class_weight": self.class_weight,
+        }
+
+    def _divide(
+        self, problem: Problem, kernel: Kernel, splits: list[tuple[Index, Index]], seed: int
+    ) -> DividedRows:
+        """The clusters of the rows, which do not depend on the grid."""
+        assert self.n_clusters is not None
+        per_feature = kernel.has_feature_gamma
+        gamma = resolve_gamma("scale", problem, per_feature=per_feature)
+        kernel = with_gamma(Shape(self.degree_, self.coef0_).apply(kernel), gamma)
+        n_clusters = count_clusters(self.n_clusters, len(problem.labels), CLUSTER_ROWS)
+        return divide_rows(
+            kernel, problem, splits, n_clusters, parse_bytes(self.memory), seed, self.n_jobs
+        )
+
+    def _search_clusters(
+        self, divided: DividedRows, kernel: Kernel, deadline: float | None, n_given: int
+    ) -> None:
+        """Choose the parameters of every cluster; ``n_given`` counts the rows as they were given."""
+        search = partial(self._search_region, self._local_params(divided, kernel))
+        until = super()._search_deadline(deadline)
+        self.clusters_ = choose_cells(divided, self.best_params_, search, until)
+        if is_late(until):
+            warnings.warn(
+                f"KernelSVCCV: max_time={self.max_time} s has passed before all clusters were "
+                "searched; the others keep the common C and gamma. Allow more time",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        if self._wants_decisions:
+            decisions = find_decisions(divided, self.clusters_, search, deadline)
+            if self.keep_decisions:
+                self.decision_oof_ = np.full((n_given, decisions.shape[1]), np.nan)
+                self.decision_oof_[divided.problem.kept] = decisions
+            held_out = np.flatnonzero(~np.isnan(decisions).any(axis=1))
+            self._calibrate(decisions[held_out], divided.problem, held_out)
+
+    def _fit_local(self, divided: DividedRows, kernel: Kernel, deadline: float | None) -> None:
+        """Fit the classifier of every cluster."""
+        began = time.perf_counter()
+        make_model = partial(self._make_local, self._local_params(divided, kernel))
+        self.best_estimator_ = fit_classifiers(divided, self.clusters_, make_model, deadline)
+        self.best_estimator_.keep_names(getattr(self, "feature_names_in_", None))
+        self.n_iter_ = self.best_estimator_.n_iter_
+        self.refit_time_ = time.perf_counter() - began
+
+    def _local_params(self, divided: DividedRows, kernel: Kernel) -> dict[str, Any]:
+        """Parameters that the classifiers of all clusters share."""
+        return self._model_params(kernel) | {"class_weight": self._weigh_classes(divided.problem)}
+
+    def _make_local(self, params: dict[str, Any], choice: ClusterChoice) -> KernelSVC:
+        """The classifier of a cluster; ``params`` are those of all."""
+        model = KernelSVC(**params).set_params(C=choice.C)
+        if choice.gamma is not None:
+            model.set_params(gamma=choice.gamma, kernel=with_gamma(model.kernel, choice.gamma))
+        return model
+
+    def _search_region(
+        self, params: dict[str, Any], region: Regions, cell: ClusterChoice | None,
+        deadline: float | None, *, keep_decisions: bool = False,
+    ) -> "_RegionSearch":  # fmt: skip
+        """Search one cell, or the whole grid, on the folds of a cluster as data of their own."""
+        problem, left = region.problem, time_left(deadline)
+        given = {name: params[name] for name in ("kernel", "degree", "coef0", "class_weight")}
+        given["Cs"] = self.Cs_ if cell is None else [cell.C]
+        if self.gamma_ is not None:
+            given["gammas"] = self.gammas_ if cell is None else [cell.gamma]
+        search = _RegionSearch(**self.get_params(deep=False) | given)
+        search.set_params(
+            cv=region.splits, search=self.search if self.search != "regions" else "auto",
+            n_clusters=None, refit=False, calibration=None, keep_decisions=keep_decisions,
+            max_time=None if left is None else max(left, 1e-3) / SEARCH_SHARE,
+        )  # fmt: skip
+        return search.fit(problem.X, problem.classes[problem.labels], problem.sample_weights)
 
     @available_if(is_refitted)
     def decision_function(self, X: Any) -> NDArray[np.float64]:
@@ -352,10 +475,21 @@ class KernelSVCCV(KernelSearch, ClassifierMixin, BaseEstimator):
             raise ValueError(
                 "search: a precomputed kernel matrix is in memory; give search='grid' or 'halving'"
             )
+        if self.n_clusters is not None and is_precomputed(self.kernel):
+            raise ValueError(
+                "n_clusters: a precomputed kernel matrix has one gamma for all clusters; "
+                "leave n_clusters out"
+            )
+        if self.n_clusters not in (None, "auto"):
+            check_integer("n_clusters", self.n_clusters, low=1)
         check_choice("multi_class", self.multi_class, ("ovo", "ovr"))
         check_flag("fit_intercept", self.fit_intercept)
         if self.calibration is not None:
             check_choice("calibration", self.calibration, METHODS)
+
+    @property
+    def _wants_decisions(self) -> bool:
+        return self.keep_decisions or self.calibration is not None
 
     @property
     def _is_one_vs_one(self) -> bool:
@@ -370,11 +504,25 @@ class KernelSVCCV(KernelSearch, ClassifierMixin, BaseEstimator):
             folds, needs_rows=callable(self.scoring),
         )  # fmt: skip
 
-    def _calibrate(self, found: Found, problem: Problem, folds: list[Fold]) -> None:
-        assert self.calibration is not None
-        rows = np.concatenate([fold.test for fold in folds])
+    def _calibrate(self, decisions: FloatArray, problem: Problem, rows: Index) -> None:
+        """Fit the curves of probabilities, if wanted, to held-out decision values of some rows."""
+        if self.calibration is None:
+            return
         self.calibration_ = calibrate(
-            self.calibration, np.concatenate([found.decisions[f] for f in range(len(folds))]),
-            problem.labels[rows], problem.sample_weights[rows], len(problem.classes),
-            self._is_one_vs_one,
+            self.calibration, decisions, problem.labels[rows], problem.sample_weights[rows],
+            len(problem.classes), self._is_one_vs_one,
         )  # fmt: skip
+
+    def _search_deadline(self, deadline: float | None) -> float | None:
+        """The time after which no more cells are evaluated; clusters have the second half."""
+        end = super()._search_deadline(deadline)
+        if end is None or self.max_time is None or self.n_clusters is None:
+            return end
+        return end - SEARCH_SHARE / 2 * self.max_time
+
+
+class _RegionSearch(KernelSVCCV):
+    """The search of one cluster, about which the search of all rows warns."""
+
+    def _warn(self, found: Found) -> None:
+        pass

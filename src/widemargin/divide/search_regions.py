@@ -4,14 +4,14 @@ A random sample is less dense than all rows, so that wider kernels suit it. In a
 the neighbours that it has among all rows. A model of a region is like that of a cluster of `DCSVC`.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
 from widemargin.kernels import Index, Kernel
-from widemargin.problem import Problem
+from widemargin.problem import Problem, take_rows
 
 FloatArray = NDArray[np.float64]
 
@@ -65,30 +65,42 @@ def draw_regions(
     n_regions = N_REGIONS if size < n_rows else 1
     centres = np.random.default_rng(seed).choice(n_rows, n_regions, replace=False)
     squares = kernel.diag(kernel.prepare(problem.X))
-    parts = []
+    parts: list[tuple[Index, Index]] = []
     for centre in centres:
         # Squared distances in the space of the kernel, less a constant.
         products = kernel.exact_product(problem.X, problem.X[[int(centre)]], np.ones(1))
         distances = squares - 2.0 * products
         inside = np.zeros(n_rows, bool)
         inside[np.argpartition(distances, size - 1)[:size]] = True
-        for train, test in splits:
-            if inside[test].any():
-                parts.append(
-                    (_take_training(problem, train, inside, distances), test[inside[test]])
-                )
-    rows = np.unique(np.concatenate([part for split in parts for part in split]))
-    cut = replace(
-        problem, X=problem.X[rows], labels=problem.labels[rows], weights=problem.weights[rows],
-        sample_weights=problem.sample_weights[rows], kept=problem.kept[rows],
-    )  # fmt: skip
-    return Regions(cut, [(np.searchsorted(rows, a), np.searchsorted(rows, b)) for a, b in parts])
+        parts += split_region(problem, splits, inside, distances)
+    return join_regions(problem, parts)
 
 
-def _take_training(
+def split_region(
+    problem: Problem,
+    splits: list[tuple[Index, Index]],
+    inside: NDArray[np.bool_],
+    distances: FloatArray,
+) -> list[tuple[Index, Index]]:
+    """The folds of one region: training and held-out rows of every fold that are in the region."""
+    return [
+        (take_training(problem, train, inside, distances), test[inside[test]])
+        for train, test in splits
+        if inside[test].any()
+    ]
+
+
+def join_regions(problem: Problem, splits: list[tuple[Index, Index]]) -> Regions:
+    """The rows that are in some fold, and the folds among these."""
+    rows = np.unique(np.concatenate([part for split in splits for part in split]))
+    numbered = [(np.searchsorted(rows, a), np.searchsorted(rows, b)) for a, b in splits]
+    return Regions(take_rows(problem, rows), numbered)
+
+
+def take_training(
     problem: Problem, train: Index, inside: NDArray[np.bool_], distances: FloatArray
 ) -> Index:
-    """Training rows of a fold in a region, and the nearest rows of classes that it lacks."""
+    """Those of some training rows that are in a region, and the nearest of classes that it lacks."""
     taken = [train[inside[train]]]
     for label in range(len(problem.classes)):
         n_inside = np.count_nonzero(problem.labels[taken[0]] == label)

@@ -11,6 +11,7 @@ import numpy as np
 from widemargin.arguments import check_choice, check_flag, check_integer, check_number
 from widemargin.budget import Budget
 from widemargin.callback_support import report_rounds
+from widemargin.deadline import share_time
 from widemargin.exact.fold_search import FoldSearch, report_cells
 from widemargin.exact.search import STORED_SHARE, Found, SearchData, SearchOptions, search
 from widemargin.exact.search_folds import Fold
@@ -150,10 +151,6 @@ class KernelSearch(FoldSearch):
         }
         for each in shaped.values():
             self._check_range(each, grid)
-        budget = Budget(
-            self.tol, self.max_iter, self._search_deadline(deadline), all_or_nothing=True
-        )
-        settings = PathSettings(budget, intercept, seed)
         listen = report_rounds(self)
         with open_workers(self.n_jobs) as workers, show_cells(self.verbose, listen) as show:
             options = SearchOptions(
@@ -164,10 +161,14 @@ class KernelSearch(FoldSearch):
                 max_bytes=parse_bytes(self.memory),
                 listener=None if show is None else partial(report_cells, show),
             )
-            return {
-                shape: search(each, grid, settings, options, workers)
-                for shape, each in shaped.items()
-            }
+            found: dict[Shape, Found] = {}
+            for shape, each in shaped.items():
+                # Shapes share the time that is left, so that the last one has as much as the first.
+                end = share_time(self._search_deadline(deadline), len(shaped) - len(found))
+                budget = Budget(self.tol, self.max_iter, end, all_or_nothing=True)
+                settings = PathSettings(budget, intercept, seed)
+                found[shape] = search(each, grid, settings, options, workers)
+            return found
 
     def _keep_results(self, by_shape: dict[Shape, Found]) -> Found:
         """Keep the results of all cells; returns those of the shape with the best cell."""

@@ -19,6 +19,7 @@ from widemargin.additive.pair_model import PairModel
 from widemargin.additive.power_mean_table import NEGLIGIBLE
 from widemargin.additive.quantiser import Quantiser
 from widemargin.divide.cluster_models import ClusterParts, EarlyModel
+from widemargin.divide.local_classifiers import LocalClassifiers
 from widemargin.divide.partition import Partition, split_by_group
 from widemargin.exact.calibration import Calibration
 from widemargin.exact.classifier_base import ExactKernelClassifier
@@ -293,6 +294,11 @@ def _describe_search(model: FoldSearch) -> Description:
     """Return the description of the final model of a search, with its probabilities."""
     is_refitted(model)
     check_is_fitted(model)
+    if isinstance(model.best_estimator_, LocalClassifiers):
+        raise ValueError(
+            "model: clusters with a C and gamma of their own cannot be exported; fit KernelSVCCV with "
+            "n_clusters=None"
+        )
     calibration = getattr(model, "calibration_", None)
     found = describe(model.best_estimator_)
     return replace(found, name=type(model).__name__, calibration=calibration)

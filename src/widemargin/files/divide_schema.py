@@ -111,9 +111,7 @@ def _add_levels(model: DCSVC | DCSVR, meta: dict[str, Any], arrays: dict[str, An
     parts = model._parts
     arrays |= write_fields(_FIELDS, model)
     if parts.partition is not None:
-        arrays |= write_fields(_PARTITION, _flatten(parts.partition))
-    if parts.samples is not None:
-        arrays |= write_fields(_SAMPLES, parts)
+        arrays |= write_partition(parts.partition, parts.samples)
     if parts.committee is not None:
         arrays |= write_fields(_COMMITTEE, parts.committee)
     is_given = isinstance(parts.kernel, Precomputed)
@@ -124,6 +122,25 @@ def _add_levels(model: DCSVC | DCSVR, meta: dict[str, Any], arrays: dict[str, An
         fields = _BACKGROUND if is_given else _BACKGROUND + _BACKGROUND_VECTORS
         arrays |= write_fields(fields, parts.background)
     return meta, arrays
+
+
+def write_partition(partition: Partition, samples: Any) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a partition; ``samples`` is None if the kernel is precomputed."""
+    arrays = write_fields(_PARTITION, _flatten(partition))
+    if samples is not None:
+        arrays |= write_fields(_SAMPLES, SimpleNamespace(samples=samples))
+    return arrays
+
+
+def read_partition(arrays: Mapping[str, Any], context: Context) -> tuple[Partition, Any]:
+    """Return a partition and its sampled points, which are None if the kernel is precomputed."""
+    samples: Any = None
+    if isinstance(context.kernel, Precomputed):
+        # Samples are columns of the kernel matrix.
+        context.sizes["n_samples"] = context.sizes["n_features"]
+    else:
+        samples = read_fields(_SAMPLES, arrays, context)["samples"]
+    return _restore(arrays, context), samples
 
 
 def _take_copies(parts: ClusterParts, first: int) -> SimpleNamespace:
@@ -179,12 +196,7 @@ def _read_parts(model: DCSVC | DCSVR, arrays: Mapping[str, Any], context: Contex
     if model.level_ == 0 or "partition_groups" not in arrays:
         require(sizes["n_clusters"] == 1, "it has several clusters but no partition")
     else:
-        if is_precomputed:
-            # Samples are columns of the kernel matrix.
-            sizes["n_samples"] = model.n_features_in_
-        else:
-            samples = read_fields(_SAMPLES, arrays, context)["samples"]
-        partition = _restore(arrays, context)
+        partition, samples = read_partition(arrays, context)
         fits = partition.n_clusters == sizes["n_clusters"]
         require(fits, "its clusters do not match its partition")
         if model.combine == "bcm":

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from widemargin.arguments import is_finite_number
 from widemargin.divide.dc_svc import DCSVC
 from widemargin.divide.kernel_svc_cv import KernelSVCCV
+from widemargin.divide.local_classifiers import LocalClassifiers
 from widemargin.exact.calibration import (
     Calibration,
     Curve,
@@ -41,13 +42,23 @@ from widemargin.files.fields import (
 )
 from widemargin.files.header_values import build_estimator, write_params
 from widemargin.files.kernel_schema import read_exact, read_svr, write_exact, write_svr
+from widemargin.files.local_schema import (
+    check_choices,
+    read_choices,
+    read_local,
+    write_choice,
+    write_local,
+)
 
+#: Values of parameters that files of earlier versions do not hold.
+_EARLIER_PARAMS = {"n_clusters": None}
 #: What the names of the arrays of the final model begin with.
 _PREFIX = "model_"
 _MODELS = {
     "KernelSVCCV": (
         Schema(KernelSVC, write_exact, read_exact),
         Schema(DCSVC, write_divided, read_divided),
+        Schema(LocalClassifiers, write_local, read_local),
     ),
     "KernelSVRCV": (Schema(KernelSVR, write_svr, read_svr),),
 }
@@ -104,6 +115,8 @@ def write_search(model: Any) -> State:
     }
     arrays = {f"{_PREFIX}{name}": array for name, array in inner_arrays.items()}
     arrays |= write_fields(_FIELDS[kind], model)
+    if kind == "KernelSVCCV":
+        meta["clusters"] = [write_choice(choice) for choice in model.clusters_]
     if hasattr(model, "calibration_"):
         arrays |= _write_curves(model.calibration_)
     return meta, arrays
@@ -113,14 +126,22 @@ def read_search(cls: Any, meta: dict[str, Any], arrays: Mapping[str, Any]) -> An
     """Return a fitted search, refusing arrays that do not fit together."""
     kind = cls.__name__
     inner = _read_model(kind, meta, arrays)
-    model = build_estimator(cls, meta.get("params"), getattr(inner, "classes_", None))
+    params: Any = meta.get("params")
+    if isinstance(params, dict) and cls is KernelSVCCV:
+        params = {**_EARLIER_PARAMS, **params}
+    model = build_estimator(cls, params, getattr(inner, "classes_", None))
     require(model.refit, "it holds a model, but says that there is none")
-    is_same = getattr(model, "multi_class", None) == getattr(inner, "multi_class", None)
+    first = _find_first(inner)
+    is_same = getattr(model, "multi_class", None) == getattr(first, "multi_class", None)
     require(is_same, "its multi_class is not that of its final model")
-    model.best_estimator_ = inner
-    for name in ("classes_", "n_features_in_", "feature_names_in_", "n_iter_"):
-        if hasattr(inner, name):
-            setattr(model, name, getattr(inner, name))
+    model.best_estimator_, model.n_iter_ = inner, inner.n_iter_
+    for name in ("classes_", "n_features_in_", "feature_names_in_"):
+        if hasattr(first, name):
+            setattr(model, name, getattr(first, name))
+    if cls is KernelSVCCV:
+        # Files of earlier versions have no clusters.
+        model.clusters_ = read_choices(meta.get("clusters", []))
+        check_choices(model.clusters_, inner)
     entries = (
         Entry("n_splits", is_positive_integer), Entry("search", one_of(cls._searches[1:])),
     )  # fmt: skip
@@ -149,6 +170,11 @@ def _read_model(kind: str, meta: dict[str, Any], arrays: Mapping[str, Any]) -> A
     return schema.read(schema.estimator, meta["model"], parts)
 
 
+def _find_first(inner: Any) -> Any:
+    """Return the final model of a search, of the models of clusters the first: they are alike."""
+    return inner.models[0] if isinstance(inner, LocalClassifiers) else inner
+
+
 def _set_choice(model: Any, meta: dict[str, Any]) -> None:
     """Set the chosen parameters and their score."""
     chosen: Any = meta.get("best_params")
@@ -165,7 +191,7 @@ def _set_choice(model: Any, meta: dict[str, Any]) -> None:
     require(score is None or is_finite_number(score), "its best score is no number")
     model.best_params_ = {name: float(value) for name, value in chosen.items()}
     for name in ("degree", "coef0"):
-        value = getattr(model.best_estimator_, name)
+        value = getattr(_find_first(model.best_estimator_), name)
         setattr(model, f"{name}_", value)
         if name in searched:
             model.best_params_[name] = value
