@@ -4,6 +4,7 @@ import pickle
 import time
 import tracemalloc
 import warnings
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -20,7 +21,8 @@ from sklearn.preprocessing import StandardScaler
 import widemargin
 from widemargin import KernelSVC, ProjectedSVC
 from widemargin.files.container import ModelFileError, read_model_file, write_model_file
-from widemargin.projected.size_search import find_knee
+from widemargin.projected import projected_svc
+from widemargin.projected.size_search import SizedDecisions, find_knee
 
 
 @pytest.fixture(scope="module")
@@ -171,6 +173,32 @@ def test_a_weight_is_a_repetition(overlapping):
     )
     assert (weights[weighted.basis_indices_] > 0).all()
     assert_array_equal(weighted.basis_vectors_, X[weighted.basis_indices_])
+
+
+def test_sizes_beyond_a_basis_that_separates_all_rows_are_not_fitted(monkeypatch):
+    """Fits of these sizes would find the same vectors and move them to the same places."""
+    monkeypatch.setattr(projected_svc, "MOVED_SIZES", np.array([2, 8, 16]))
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(20, 4)), np.arange(20) % 2
+    model = ProjectedSVC(
+        n_basis="auto", move=True, kernel="poly", degree=2, coef0=1.0, C=1e4, tol=0.01
+    )
+
+    def fit_all(fit_one, sizes, deadline):
+        found = [fit_one(int(size)) for size in sizes]
+        return SizedDecisions([one[0] for one in found], np.array([one[1] for one in found]))
+
+    with mock.patch.object(projected_svc, "fit_each_size", fit_all):
+        expected = clone(model).fit(X, y).auto_path_
+    asked, search_bases = [], ProjectedSVC._search
+
+    def note(self, problem, kernel, search, seed):
+        asked.append(search.n_basis)
+        return search_bases(self, problem, kernel, search, seed)
+
+    with mock.patch.object(ProjectedSVC, "_search", note):
+        assert model.fit(X, y).auto_path_ == expected
+    assert max(asked) == 8
 
 
 def test_class_weights_move_the_border(overlapping):

@@ -64,13 +64,26 @@ def test_a_passed_deadline_ends_folds_and_sizes():
 
     def fit_one(size):
         fitted.append(size)
-        return np.full((1, 1), size), float(size)
+        return np.full((1, 1), size), float(size), size
 
     found = fit_each_size(fit_one, SIZES, deadline=0.0)
     assert fitted == [1]
     assert_allclose(np.ravel(found.decisions), 1)
     assert_allclose(found.objectives, 1.0)
     assert fit_each_size(fit_one, SIZES, deadline=None).objectives.tolist() == [1, 2, 4, 8]
+
+
+def test_a_basis_that_stops_growing_ends_the_sizes():
+    fitted = []
+
+    def fit_one(size):
+        fitted.append(size)
+        return np.full((1, 1), size), float(size), min(size, 3)
+
+    found = fit_each_size(fit_one, SIZES, deadline=None)
+    assert fitted == [1, 2, 4]
+    assert found.objectives.tolist() == [1, 2, 4, 4]
+    assert_allclose(np.ravel(found.decisions), [1, 2, 4, 4])
 
 
 def test_labels_of_decision_values():

@@ -331,11 +331,12 @@ class ProjectedSVC(BasisClassifier):
                 path = make_path(part.X, kernel, self._search(part, kernel, search, seed))
                 return SizedDecisions(*path.decide_sizes(queries, sizes, **options))
 
-            def fit_one(size: int) -> tuple[NDArray[np.float64], float]:
+            def fit_one(size: int) -> tuple[NDArray[np.float64], float, int]:
                 found = self._search(part, kernel, replace(search, n_basis=size), seed)
                 basis = join_stages([selection.final for selection in found], part.X)
                 decisions = basis.expand(kernel).decide(queries, **options)
-                return decisions, float(basis.objective.sum())
+                n_vectors = max(len(selection.final.rows) for selection in found)
+                return decisions, float(basis.objective.sum()), n_vectors
 
             # Vectors that have moved leave no smaller models behind: each size is a fit of its own.
             return fit_each_size(fit_one, sizes, search.deadline)

@@ -125,14 +125,30 @@ def predict_labels(decisions: FloatArray) -> NDArray[Any]:
 
 
 def fit_each_size(
-    fit_one: Callable[[int], tuple[FloatArray, float]], sizes: Index, deadline: float | None
+    fit_one: Callable[[int], tuple[FloatArray, float, int]], sizes: Index, deadline: float | None
 ) -> SizedDecisions:
-    """Fit one model after another; after the deadline, larger sizes repeat the last model."""
+    """Fit one model after another, and repeat the last where a larger size would change nothing.
+
+    That is after the deadline, and after a basis that stopped growing before the requested size: its
+    rows are separated, or no candidate is independent of it.
+
+    Parameters
+    ----------
+    fit_one : callable
+        Called with a size; returns the decision values, J, and the number of vectors of the largest
+        basis.
+    sizes : ndarray
+        The sizes, in increasing order.
+    deadline : float or None
+        Time after which no further model is fitted.
+    """
     decisions: list[FloatArray] = []
     objectives: list[float] = []
+    is_full = True
     for size in sizes:
-        if not decisions or not is_late(deadline):
-            found, objective = fit_one(int(size))
+        if not decisions or (is_full and not is_late(deadline)):
+            found, objective, n_vectors = fit_one(int(size))
+            is_full = n_vectors >= size
         decisions.append(found)
         objectives.append(objective)
     return SizedDecisions(decisions, np.array(objectives))
