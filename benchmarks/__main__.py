@@ -103,10 +103,11 @@ def add_family_parser(commands: Commands, name: str, family: ModuleType) -> None
         "--only", type=list_of(family.EXPERIMENTS), default=tuple(family.EXPERIMENTS)
     )
     parser.add_argument("--results", type=Path, default=family.RESULTS)
+    parser.add_argument("--resume", action="store_true", help="leave out what is on file")
 
 
 def run_family(family: ModuleType, options: argparse.Namespace) -> int:
-    experiments.run_apart(family, options.only, options.results)
+    experiments.run_apart(family, options.only, options.results, options.resume)
     return 0
 
 

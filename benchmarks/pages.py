@@ -105,6 +105,8 @@ def render_families(folders: Folders) -> None:
         path = folders.docs / guide
         if family is early:
             measurements.append({"experiment": "early", "rows": early.summarise(measurements)})
+        if family is pairs:
+            measurements += pairs.summarise(measurements)
         if family is distributed:
             estimated = distributed.estimate_cost(measurements)
             measurements.append({"experiment": "cost", "rows": estimated})
