@@ -73,8 +73,7 @@ def draw_covtype() -> Iterator[Table]:
     """Class 2 of covtype against the others."""
     source = load("covtype")
     rows, tests = (
-        _draw_rows(len(y), n)
-        for y, n in ((source.y_train, TRAIN_ROWS), (source.y_test, TEST_ROWS))
+        _draw_rows(len(y), n) for y, n in ((source.y_train, TRAIN_ROWS), (source.y_test, TEST_ROWS))
     )
     X, Z = (p.astype(np.float64) for p in (source.X_train[rows], source.X_test[tests]))
     y, z = (np.asarray(p == 2, int) for p in (source.y_train[rows], source.y_test[tests]))
