@@ -1,4 +1,4 @@
-"""Tables on which additive models are compared: small and medium ones, categories, words, wide data."""
+"""Tables on which additive models are compared: small and larger ones, categories, words, wide."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -15,8 +15,8 @@ from widemargin.datasets import load
 
 #: Share of the rows of small tables that is held out, and how often they are divided at random.
 TEST_SHARE, N_DIVISIONS = 0.4, 3
-#: Training rows and test rows of the larger tables, at most.
-TRAIN_ROWS, TEST_ROWS = 10_000, 20_000
+#: Training rows of larger tables and of the census, and test rows, at most.
+TRAIN_ROWS, CENSUS_ROWS, TEST_ROWS = 5000, 10_000, 20_000
 #: Groups of news20 whose posts are told apart by all words, and the group of advertisements.
 WIDE_GROUPS, ADVERTISEMENTS = (1, 5), 6
 #: Words whose frequencies make a table that is like one of spam, and the share of advertisements.
@@ -50,10 +50,10 @@ def divide(name: str) -> Iterator[Table]:
         yield Table(X[train], y[train], X[test], y[test])
 
 
-def draw(name: str) -> Iterator[Table]:
+def draw(name: str, n_rows: int = TRAIN_ROWS) -> Iterator[Table]:
     """Random rows of both parts of a set."""
     source = load(name)
-    rows = _draw_rows(len(source.y_train), TRAIN_ROWS)
+    rows = _draw_rows(len(source.y_train), n_rows)
     tests = _draw_rows(len(source.y_test), TEST_ROWS)
     parts = source.X_train[rows], source.X_test[tests]
     X, Z = (p.toarray() if sparse.issparse(p) else p for p in parts)
@@ -63,7 +63,7 @@ def draw(name: str) -> Iterator[Table]:
 
 def draw_census() -> Iterator[Table]:
     """The census without its column of weights."""
-    (table,) = draw("census_income_kdd")
+    (table,) = draw("census_income_kdd", CENSUS_ROWS)
     kept = [j for j in range(table.X.shape[1]) if j != CENSUS_WEIGHT]
     categories = tuple(kept.index(j) for j in CENSUS_CATEGORIES)
     yield Table(table.X[:, kept], table.y, table.Z[:, kept], table.z, categories)
