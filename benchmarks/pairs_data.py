@@ -14,7 +14,7 @@ from benchmarks.papers.sets import CENSUS_CATEGORIES, CENSUS_WEIGHT
 from widemargin.datasets import load
 
 #: Share of the rows of small tables that is held out, and how often they are divided at random.
-TEST_SHARE, N_DIVISIONS = 0.4, 3
+TEST_SHARE, N_DIVISIONS = 0.4, 2
 #: Training rows of larger tables and of the census, and test rows, at most.
 TRAIN_ROWS, CENSUS_ROWS, TEST_ROWS = 5000, 10_000, 20_000
 #: Groups of news20 whose posts are told apart by all words, and the group of advertisements.

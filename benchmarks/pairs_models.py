@@ -50,10 +50,7 @@ def list_scalers(table: Table) -> list[Any]:
 def calibrate(model: Any, table: Table) -> Any:
     """Fit a model, with probabilities from its decisions about rows that were held out."""
     calibrated = CalibratedClassifierCV(model, method="sigmoid", cv=FOLDS, ensemble=False)
-    calibrated.fit(table.X, table.y)
-    # Classes are those of the model, as without probabilities.
-    calibrated.predict = calibrated.calibrated_classifiers_[0].estimator.predict
-    return calibrated
+    return calibrated.fit(table.X, table.y)
 
 
 def fit_default(table: Table) -> Any:
