@@ -13,6 +13,7 @@ from benchmarks import (
     early,
     experiments,
     first_use,
+    glass_box,
     map_command,
     pages,
     pairs,
@@ -34,6 +35,7 @@ FAMILIES = {
     "projected": projected,
     "tune": tune,
     "pairs": pairs,
+    "glass-box": glass_box,
 }
 
 

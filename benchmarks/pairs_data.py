@@ -50,20 +50,20 @@ def divide(name: str) -> Iterator[Table]:
         yield Table(X[train], y[train], X[test], y[test])
 
 
-def draw(name: str, n_rows: int = TRAIN_ROWS) -> Iterator[Table]:
+def draw(name: str, n_rows: int = TRAIN_ROWS, n_tests: int = TEST_ROWS) -> Iterator[Table]:
     """Random rows of both parts of a set."""
     source = load(name)
     rows = _draw_rows(len(source.y_train), n_rows)
-    tests = _draw_rows(len(source.y_test), TEST_ROWS)
+    tests = _draw_rows(len(source.y_test), n_tests)
     parts = source.X_train[rows], source.X_test[tests]
     X, Z = (p.toarray() if sparse.issparse(p) else p for p in parts)
     y, z = _number_classes(source.y_train[rows]), _number_classes(source.y_test[tests])
     yield Table(X.astype(np.float64), y, Z.astype(np.float64), z)
 
 
-def draw_census() -> Iterator[Table]:
+def draw_census(n_rows: int = CENSUS_ROWS, n_tests: int = TEST_ROWS) -> Iterator[Table]:
     """The census without its column of weights."""
-    (table,) = draw("census_income_kdd", CENSUS_ROWS)
+    (table,) = draw("census_income_kdd", n_rows, n_tests)
     kept = [j for j in range(table.X.shape[1]) if j != CENSUS_WEIGHT]
     categories = tuple(kept.index(j) for j in CENSUS_CATEGORIES)
     yield Table(table.X[:, kept], table.y, table.Z[:, kept], table.z, categories)
