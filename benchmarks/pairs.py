@@ -126,8 +126,10 @@ def summarise(measurements: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _show(row: Row, key: str) -> Any:
-    """What a method has reached, or that it was stopped."""
-    return f"stopped after {row[STOPPED]:.0f} s" if STOPPED in row else row[key]
+    """What a method has reached, or that it was stopped; two digits are too few for a log loss."""
+    if STOPPED in row:
+        return f"stopped after {row[STOPPED]:.0f} s"
+    return f"{row[key]:.3f}" if key == SUMMARIES["log-loss"] else row[key]
 
 
 def _compare_seconds(rows: dict[str, Row]) -> Row:

@@ -51,7 +51,7 @@ def test_tables_have_a_row_for_each_set_and_a_column_for_each_method():
     tables = {table["experiment"]: table["rows"] for table in pairs.summarise(measured)}
     assert set(tables) == {"accuracy", "log-loss", "seconds"}
     assert [row["data"] for row in tables["accuracy"]] == ["diabetes", "a1a"]
-    assert [tables["log-loss"][0][method] for method in METHODS] == [0.3] * 7
+    assert [tables["log-loss"][0][method] for method in METHODS] == ["0.300"] * 7
     assert tables["seconds"][0]["EBM / all pairs"] == "100"
     assert tables["seconds"][0]["EBM / few pairs"] == "50"
 
