@@ -13,6 +13,7 @@ from benchmarks import (
     early,
     experiments,
     first_use,
+    glass_box,
     map_command,
     pages,
     pairs,
@@ -34,6 +35,7 @@ FAMILIES = {
     "projected": projected,
     "tune": tune,
     "pairs": pairs,
+    "glass-box": glass_box,
 }
 
 
@@ -103,10 +105,11 @@ def add_family_parser(commands: Commands, name: str, family: ModuleType) -> None
         "--only", type=list_of(family.EXPERIMENTS), default=tuple(family.EXPERIMENTS)
     )
     parser.add_argument("--results", type=Path, default=family.RESULTS)
+    parser.add_argument("--resume", action="store_true", help="leave out what is on file")
 
 
 def run_family(family: ModuleType, options: argparse.Namespace) -> int:
-    experiments.run_apart(family, options.only, options.results)
+    experiments.run_apart(family, options.only, options.results, options.resume)
     return 0
 
 

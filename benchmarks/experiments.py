@@ -19,9 +19,17 @@ Row = dict[str, Any]
 Experiments = dict[str, Callable[[], Iterator[Row]]]
 
 
-def run_apart(family: ModuleType, names: tuple[str, ...], output: Path) -> None:
-    """Run experiments, each in a process of its own, replacing what is on file for them."""
+def run_apart(
+    family: ModuleType, names: tuple[str, ...], output: Path, resume: bool = False
+) -> None:
+    """Run experiments, each in a process of its own, replacing what is on file for them.
+
+    With ``resume``, experiments that are on file are left out.
+    """
+    known = {m["experiment"] for m in read_measurements(output)} if resume else set()
     for name in names:
+        if name in known:
+            continue
         print(f"{name} ...", file=sys.stderr, flush=True)
         arguments = {"family": family.__name__, "name": name}
         done = run_job(Job("benchmarks.experiments:run_experiment", arguments))

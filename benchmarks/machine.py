@@ -11,7 +11,9 @@ from typing import Any
 import widemargin
 from benchmarks.freshness import fingerprint_sources
 
-PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "scikit-learn-intelex")
+PACKAGES = (
+    "numpy", "scipy", "scikit-learn", "numba", "scikit-learn-intelex", "interpret-core",
+)  # fmt: skip
 ROOT = Path(__file__).resolve().parents[1]
 
 

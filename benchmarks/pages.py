@@ -17,6 +17,7 @@ from benchmarks import (
     divide,
     early,
     experiments,
+    glass_box,
     map_table,
     pairs,
     projected,
@@ -48,6 +49,7 @@ FAMILY_PAGES = {
     "projected": (projected, "sparse-measurements.md", "sparse.md"),
     "tune": (tune, "tuning-measurements.md", "tuning.md"),
     "pairs": (pairs, "interactions-measurements.md", "interactions.md"),
+    "glass-box": (glass_box, "glass-box-measurements.md", "glass-box.md"),
     "distributed": (distributed, "distributed-measurements.md", "distributed.md"),
 }
 
@@ -105,6 +107,8 @@ def render_families(folders: Folders) -> None:
         path = folders.docs / guide
         if family is early:
             measurements.append({"experiment": "early", "rows": early.summarise(measurements)})
+        if family is pairs:
+            measurements += pairs.summarise(measurements)
         if family is distributed:
             estimated = distributed.estimate_cost(measurements)
             measurements.append({"experiment": "cost", "rows": estimated})

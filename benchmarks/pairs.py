@@ -1,155 +1,150 @@
-"""Pairs of features: SVMs with an ANOVA kernel beside explainable boosting machines.
+"""Curves and pairs of features: additive SVMs beside explainable boosting machines.
 
-``python -m benchmarks pairs`` runs every experiment in a process of its own, on one thread, and keeps
-its rows in ``benchmarks/results/pairs.jsonl``. The peer is ``ExplainableBoostingClassifier`` of the
-package interpret-core (``pip install interpret-core``), with its default parameters.
+``python -m benchmarks pairs`` runs two experiments for every data set, each in a process of its own,
+on one thread: models of ours, and the peer, which takes much longer. It keeps their rows in
+``benchmarks/results/pairs.jsonl``; ``--resume`` leaves out what is on file. The peer is
+``ExplainableBoostingClassifier`` of the package interpret-core (``pip install interpret-core``) with
+its default parameters.
 """
 
-import itertools
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial, update_wrapper
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import sparse
-from sklearn.base import clone
 from sklearn.metrics import log_loss
-from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler, QuantileTransformer
+from threadpoolctl import threadpool_limits
 
 from benchmarks.experiments import Experiments, Row
-from benchmarks.timing import time_call
-from widemargin import AdditiveSVC, KernelSVCCV
-from widemargin.datasets import load
-from widemargin.kernels import AnovaChi2, AnovaIntersection
+from benchmarks.pairs_data import SETS, Table
+from benchmarks.pairs_models import OURS, as_dense, fit_boosting, fit_ebm
+from benchmarks.timing import CpuLimitError, limit_cpu, time_call
+from widemargin.additive.pair_choice import SAMPLE_ROWS
 
-TITLE = "Pairs of features: measurements"
+TITLE = "Curves and pairs of features: measurements"
 RESULTS = Path("benchmarks", "results", "pairs.jsonl")
-
-#: Small sets, and how often they are divided at random; sets of which so many rows are drawn.
-SMALL, N_SPLITS = (
-    ("breast_cancer", "diabetes", "german_numer_scale", "heart_scale", "ionosphere"),
-    2,
-)
-LARGE, LARGE_ROWS = ("keel_banana", "ijcnn1", "census_income_kdd"), 6000
-#: Pairs of `AdditiveSVC`.
-N_PAIRS = 20
-#: Share of the rows that are held out.
-TEST_SHARE = 0.4
-#: What cross-validation chooses among: scalings, kernels, weights of pairs, costs.
-SCALERS: dict[str, Any] = {
-    "min-max": MinMaxScaler(clip=True),
-    "ranks": QuantileTransformer(n_quantiles=256, random_state=0),
+#: Processor seconds after which a fit is stopped.
+MAX_SECONDS = 600.0
+#: Fits of fewer seconds are repeated, and the least time counts.
+SHORT_SECONDS, REPEATS = 1.0, 3
+#: Name -> how a model is fitted: ours beside a reference that is quick, and the peer.
+QUICK: dict[str, Callable[[Table], Any]] = OURS | {"boosting": fit_boosting}
+PEERS: dict[str, Callable[[Table], Any]] = {
+    "EBM curves": partial(fit_ebm, 0),
+    "EBM": partial(fit_ebm, "3x"),
 }
-KERNELS, WEIGHTS, COSTS = (AnovaChi2, AnovaIntersection), (0.03, 0.3, 1.0), (0.1, 1.0, 10.0, 100.0)
+#: Tables of the guide: their names, what they show, and how this is named in the experiments.
+SUMMARIES = {"accuracy": "accuracy (%)", "log-loss": "log loss", "seconds": "fit (s)"}
+#: Ratios of the table of seconds: the peer whose seconds are divided by those of ours.
+RATIOS = (("EBM curves", "curves"), ("EBM", "few pairs"), ("EBM", "all pairs"))
+#: End of the names of experiments with the peer.
+PEER = "-ebm"
+#: Name of the processor seconds after which a fit was stopped, in its row.
+STOPPED = "stopped (s)"
 
 
-def run_small() -> Iterator[Row]:
-    """Small tables, means of two random divisions; one thread, processor seconds, choices included."""
-    for name in SMALL:
-        X, y = _read(name)
-        yield _compare(name, X, y, N_SPLITS)
+def run_ours(name: str) -> Iterator[Row]:
+    """Accuracy and log loss on test rows, and processor seconds of a fit on one thread.
 
-
-def run_large() -> Iterator[Row]:
-    """Samples of 6,000 rows (banana: 5,300), 60 % for training; one thread, choices included."""
-    for name in LARGE:
-        yield _compare(name, *_draw(*_read(name)), 1)
-
-
-def _read(name: str) -> tuple[Any, Any]:
-    """All rows of a set, dense, and two classes as 0 and 1."""
-    source = load(name)
-    parts = [part for part in (source.X_train, source.X_test) if part is not None]
-    X = np.vstack([part.toarray() if sparse.issparse(part) else part for part in parts])
-    y = np.concatenate([source.y_train, *([] if len(parts) == 1 else [source.y_test])])
-    if name == "census_income_kdd":
-        # Weights of rows, not a feature.
-        X = np.delete(X, 24, axis=1)
-    return X.astype(np.float64), np.unique(y, return_inverse=True)[1]
-
-
-def _draw(X: Any, y: Any) -> tuple[Any, Any]:
-    rows = np.random.default_rng(0).permutation(len(y))[:LARGE_ROWS]
-    return X[rows], y[rows]
-
-
-def _compare(name: str, X: Any, y: Any, n_splits: int) -> Row:
-    """Means over random divisions of the rows."""
-    rows: list[Row] = []
-    splitter = StratifiedShuffleSplit(n_splits, test_size=TEST_SHARE, random_state=0)
-    for train, test in splitter.split(X, y):
-        parts = X[train], y[train], X[test], y[test]
-        # Compiled before it is timed.
-        PairsByValidation().fit(X[train[:200]], y[train[:200]]).predict(X[test[:200]])
-        for n_pairs in (0, N_PAIRS):
-            _tables_by_validation(n_pairs).fit(X[train[:200]], y[train[:200]])
-        found: Row = {}
-        found |= _judge("curves", _tables_by_validation(0), *parts)
-        found |= _judge("few pairs", _tables_by_validation(N_PAIRS), *parts)
-        found |= _judge("pairs", PairsByValidation(), *parts)
-        found |= _judge("EBM curves", _boost(0), *parts)
-        found |= _judge("EBM pairs", _boost("3x"), *parts)
-        rows.append(found)
-    row = {"data": name, "rows": len(train), "features": X.shape[1]}
-    row |= {key: float(np.mean([found[key] for found in rows])) for key in rows[0]}
-    return row | {"times EBM": row["EBM pairs (s)"] / row["pairs (s)"]}
-
-
-def _judge(name: str, model: Any, X: Any, y: Any, Z: Any, z: Any) -> Row:
-    """Accuracy on held-out rows, log loss if there are probabilities, and processor seconds."""
+    Small tables are divided twice at random, with 40 % of the rows for testing, and the numbers are
+    means. The class of a row is the one of the larger probability. Seconds include all choices and the
+    calibration of probabilities. ``boosting`` is `HistGradientBoostingClassifier`.
+    """
+    tables = list(SETS[name]())
     warnings.simplefilter("ignore")
-    seconds = time_call(lambda: model.fit(X, y)).cpu_seconds
-    row: Row = {f"{name} (%)": 100.0 * float(np.mean(model.predict(Z) == z))}
-    if hasattr(model, "predict_proba"):
-        row[f"{name} log loss"] = float(log_loss(z, model.predict_proba(Z)))
-    return row | {f"{name} (s)": seconds}
+    _compile(tables[0])
+    for method, fit in QUICK.items():
+        yield _describe(method, tables) | _judge_all(fit, tables)
 
 
-def _tables_by_validation(n_pairs: int) -> Any:
-    """`AdditiveSVC` with scaling and kernel chosen by cross-validation."""
-    choices = {
-        "minmaxscaler": list(SCALERS.values()),
-        "additivesvc__kernel": ["chi2", "intersection"],
+def run_peers(name: str) -> Iterator[Row]:
+    """Explainable boosting machines on the same rows, judged in the same way.
+
+    A fit is stopped after 600 processor seconds; pairs are not begun if curves alone were stopped.
+    """
+    tables = list(SETS[name]())
+    warnings.simplefilter("ignore")
+    judged: Row = {}
+    for method, fit in PEERS.items():
+        if STOPPED not in judged:
+            judged = _judge_all(fit, tables)
+        yield _describe(method, tables) | judged
+
+
+def _describe(method: str, tables: list[Table]) -> Row:
+    n_rows, n_features = tables[0].X.shape
+    return {"method": method, "rows": n_rows, "features": n_features}
+
+
+def _compile(table: Table) -> None:
+    """Fit models of ours to few rows, so that compilation is not timed."""
+    # Larger samples take other paths.
+    sizes = (200, SAMPLE_ROWS + 500) if len(table.y) > SAMPLE_ROWS else (200,)
+    for n_rows in sizes:
+        few = Table(table.X[:n_rows], table.y[:n_rows], None, None, table.categories)
+        for fit in OURS.values():
+            fit(few)
+
+
+def _judge_all(fit: Callable[[Table], Any], tables: list[Table]) -> Row:
+    """Return the means over all divisions, or after how many seconds a fit was stopped."""
+    try:
+        found = [_judge(fit, table) for table in tables]
+    except CpuLimitError:
+        return {STOPPED: MAX_SECONDS}
+    return {key: float(np.mean([judged[key] for judged in found])) for key in found[0]}
+
+
+def _judge(fit: Callable[[Table], Any], table: Table) -> Row:
+    with limit_cpu(MAX_SECONDS), threadpool_limits(1):
+        timing = time_call(lambda: fit(table), REPEATS, SHORT_SECONDS)
+    Z = table.Z if fit in OURS.values() else as_dense(table.Z)
+    probabilities = timing.value.predict_proba(Z)
+    return {
+        SUMMARIES["accuracy"]: 100.0 * float(np.mean(probabilities.argmax(axis=1) == table.z)),
+        SUMMARIES["log-loss"]: float(log_loss(table.z, probabilities)),
+        SUMMARIES["seconds"]: timing.cpu_seconds,
     }
-    model = AdditiveSVC(interactions=n_pairs, n_jobs=1, random_state=0)
-    return GridSearchCV(make_pipeline(MinMaxScaler(), model), choices, cv=4)
 
 
-def _search(kernel: Any, costs: Any = COSTS, **params: Any) -> KernelSVCCV:
-    """Search for C; probabilities are calibrated by default."""
-    given = {"calibration": "sigmoid", "cv": 4, "n_jobs": 1} | params
-    return KernelSVCCV(kernel=kernel, Cs=costs, **given)
+def summarise(measurements: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the tables of the guide: one row for each data set, one column for each method."""
+    measured = {m["experiment"]: m["rows"] for m in measurements}
+    tables: dict[str, list[Row]] = {title: [] for title in SUMMARIES}
+    for name in SETS:
+        found = measured.get(name, []) + measured.get(f"{name}{PEER}", [])
+        if not found:
+            continue
+        rows = {row["method"]: row for row in found}
+        for title, key in SUMMARIES.items():
+            line: Row = {"data": name, "rows": found[0]["rows"], "features": found[0]["features"]}
+            tables[title].append(line | {method: _show(row, key) for method, row in rows.items()})
+        tables["seconds"][-1] |= _compare_seconds(rows)
+    return [{"experiment": title, "rows": rows} for title, rows in tables.items()]
 
 
-class PairsByValidation:
-    """An ANOVA SVM with scaling, kernel, weight of pairs and C chosen by cross-validation."""
-
-    def fit(self, X: Any, y: Any) -> "PairsByValidation":
-        """Choose, then calibrate the choice."""
-        best, chosen = -np.inf, None
-        for scaler, kernel, weight in itertools.product(SCALERS.values(), KERNELS, WEIGHTS):
-            search = _search(kernel(weight=weight), refit=False, calibration=None)
-            search.fit(clone(scaler).fit_transform(X), y)
-            if search.best_score_ > best:
-                best, chosen = search.best_score_, (scaler, search.kernel, [search.C_])
-        scaler, kernel, costs = chosen
-        self.model = make_pipeline(clone(scaler), _search(kernel, costs)).fit(X, y)
-        return self
-
-    def predict(self, X: Any) -> Any:
-        return self.model.predict(X)
-
-    def predict_proba(self, X: Any) -> Any:
-        return self.model.predict_proba(X)
+def _show(row: Row, key: str) -> Any:
+    """What a method has reached, or that it was stopped; two digits are too few for a log loss."""
+    if STOPPED in row:
+        return f"stopped after {row[STOPPED]:.0f} s"
+    return f"{row[key]:.3f}" if key == SUMMARIES["log-loss"] else row[key]
 
 
-def _boost(interactions: Any) -> Any:
-    from interpret.glassbox import ExplainableBoostingClassifier
+def _compare_seconds(rows: dict[str, Row]) -> Row:
+    """How many times as long as ours a peer takes; a stopped one takes longer than its limit."""
+    found: Row = {}
+    key = SUMMARIES["seconds"]
+    for peer, ours in RATIOS:
+        if peer in rows and key in rows.get(ours, {}):
+            sign = "> " if STOPPED in rows[peer] else ""
+            theirs = rows[peer].get(STOPPED, rows[peer].get(key))
+            found[f"{peer} / {ours}"] = f"{sign}{theirs / rows[ours][key]:,.0f}"
+    return found
 
-    return ExplainableBoostingClassifier(interactions=interactions, n_jobs=1, random_state=0)
 
-
-EXPERIMENTS: Experiments = {"small": run_small, "large": run_large}
+EXPERIMENTS: Experiments = {
+    **{name: update_wrapper(partial(run_ours, name), run_ours) for name in SETS},
+    **{f"{name}{PEER}": update_wrapper(partial(run_peers, name), run_peers) for name in SETS},
+}

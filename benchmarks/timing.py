@@ -2,10 +2,12 @@
 
 import gc
 import resource
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,6 +61,29 @@ def time_call(
         walls.append(time.perf_counter() - began)
         cpus.append(time.process_time() - cpu_began)
     return Timing(value, min(walls), min(cpus))
+
+
+class CpuLimitError(Exception):
+    """A piece of work took more processor seconds than it may."""
+
+
+@contextmanager
+def limit_cpu(seconds: float) -> Iterator[None]:
+    """Stop the work inside after so many processor seconds of this process.
+
+    The work ends with `CpuLimitError` as soon as it is in Python code again. For the main thread only.
+    """
+
+    def stop(number: int, frame: object) -> None:
+        raise CpuLimitError(f"took over {seconds:g} processor seconds")
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def touch_memory(max_bytes: float = MAX_TOUCH_BYTES) -> None:

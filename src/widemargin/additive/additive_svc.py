@@ -112,8 +112,9 @@ class AdditiveSVC(MonotoneMixin, IndicatorsMixin, SpectralMixin, TablesMixin):
         ``interactions``, stochastic descent and `partial_fit`. ``warm_start`` has no effect then.
     interactions : int, default=0
         Number of pairs of features that have a surface of their own beside the curves. An exact SVM
-        with all pairs (`widemargin.kernels.AnovaChi2`), fitted to at most 2,000 rows, chooses them;
-        see `interactions_`. Not for callable kernels, `partial_fit` and `fit_chunks`.
+        with all pairs (`widemargin.kernels.AnovaChi2`), fitted to at most 2,000 rows, chooses them,
+        among the 500 features whose means differ most between the classes if there are more; see
+        `interactions_`. Not for callable kernels, `partial_fit` and `fit_chunks`.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
         Loss of a row on the wrong side of its margin.
     solver : {"dual", "sgd"}, default="dual"

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from widemargin.additive.coded_rows import FloatArray
 from widemargin.exact.anova_terms import AnovaTerms, choose_levels, list_pairs
@@ -12,8 +13,8 @@ from widemargin.kernels.anova import AnovaChi2, AnovaIntersection
 from widemargin.kernels.base import as_dense
 from widemargin.problem import Problem
 
-#: Rows of the exact SVM, features whose pairs it ranks, and levels of each feature.
-SAMPLE_ROWS, CANDIDATES, N_LEVELS = 2000, 100, 16
+#: Rows and features of the exact SVM, features whose pairs it ranks, and levels of each feature.
+SAMPLE_ROWS, MAX_FEATURES, CANDIDATES, N_LEVELS = 2000, 500, 100, 16
 #: Its C; the mean of k(x, x) is one plus the weight of the pairs.
 COST = 10.0
 
@@ -29,7 +30,8 @@ def choose_pairs(
     """Return the pairs of features with the largest surfaces, the largest first, shape (n_pairs, 2).
 
     An exact SVM with an ANOVA kernel is fitted to a sample of the rows, and its surfaces are ranked by
-    variance; see `exact.anova_terms`.
+    variance; see `exact.anova_terms`. Of more than 500 features, those that `screen_features` returns
+    take part.
 
     Parameters
     ----------
@@ -51,14 +53,42 @@ def choose_pairs(
     # Every class has to be there.
     firsts = np.unique(problem.labels, return_index=True)[1]
     rows = np.union1d(rows, firsts)
-    X = as_dense(problem.X[rows]) * factors
+    scaled = _scale_columns(problem.X[rows], factors)
+    features = screen_features(scaled, problem.labels[rows])
+    X = as_dense(scaled[:, features])
     kernel = AnovaIntersection() if kernel_name == "intersection" else AnovaChi2()
     svm = KernelSVC(
         kernel=kernel, C=COST, multi_class="ovr", n_jobs=1, random_state=seed, max_time=max_time
     )
     svm.fit(X, problem.labels[rows], sample_weight=problem.weights[rows])
     terms = AnovaTerms(svm._model, [choose_levels(column, N_LEVELS) for column in X.T])
-    return rank_pairs(terms)[:n_pairs]
+    return features[rank_pairs(terms)[:n_pairs]]
+
+
+def _scale_columns(X: Any, factors: FloatArray) -> Any:
+    return (X @ sparse.diags(factors)).tocsr() if sparse.issparse(X) else X * factors
+
+
+def screen_features(X: Any, labels: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Return the features that may form pairs, in their order: all, or the 500 best of more.
+
+    The best are those with the largest share of variance between the classes, which is the order of
+    the F statistic. The SVM takes a time that grows with the number of features.
+    """
+    n, d = X.shape
+    if d <= MAX_FEATURES:
+        return np.arange(d)
+    counts = np.bincount(labels)
+    shares = counts / n
+    averages = sparse.csr_matrix((1.0 / counts[labels], (labels, np.arange(n))))
+    means = as_dense(averages @ X)
+    squares = shares @ as_dense(averages @ (X.multiply(X) if sparse.issparse(X) else X * X))
+    mean = shares @ means
+    between = shares @ (means - mean) ** 2
+    # Of a constant feature, both variances are rounding errors.
+    info = np.finfo(np.float64)
+    variances = np.maximum(squares - mean**2, info.eps * squares + info.tiny)
+    return np.sort(np.argsort(-between / variances, kind="stable")[:MAX_FEATURES])
 
 
 def rank_pairs(terms: AnovaTerms) -> NDArray[np.int64]:
