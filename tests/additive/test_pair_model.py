@@ -226,3 +226,24 @@ def test_one_feature_has_no_pairs(tmp_path):
     widemargin.save(model, tmp_path / "model.wm")
     loaded = widemargin.load(tmp_path / "model.wm")
     assert_array_equal(loaded.decision_function(X), model.decision_function(X))
+
+
+@pytest.mark.parametrize("unit", [1e-136, 1e-84, 1e-20, 1e10])
+@pytest.mark.parametrize("kernel", ["chi2", "intersection"])
+def test_the_unit_of_the_features_does_not_matter(unit, kernel):
+    rng = np.random.default_rng(0)
+    X = rng.random((200, 3))
+    y = (X[:, 0] - 0.5) * (X[:, 1] - 0.5) > 0
+    model = AdditiveSVC(kernel=kernel, interactions=1, scaling="max" if unit < 1 else None)
+    expected = model.fit(X, y).decision_function(X)
+    model.set_params(scaling="auto").fit(unit * X, y)
+    found = model.decision_function(unit * X)
+    assert_allclose(found, expected, atol=1e-3 * np.abs(expected).max())
+    assert model.interactions_.tolist() == [[0, 1]]
+
+
+def test_products_of_tiny_kernels_do_not_vanish():
+    X = 1e-136 * np.random.default_rng(0).random((100, 2))
+    y = X[:, 0] > X[:, 1]
+    model = AdditiveSVC(interactions=1, scaling=None).fit(X, y)
+    assert np.isfinite(model.decision_function(X)).all()

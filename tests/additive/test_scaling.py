@@ -98,3 +98,13 @@ def test_damaged_scaling_is_refused(wine, tmp_path):
     write_model_file(path, file.kind, file.meta | {"scaling": "std"}, file.arrays)
     with pytest.raises(ModelFileError, match="scaling: must be 'max' or None"):
         widemargin.load(path)
+
+
+@pytest.mark.parametrize("model", [AdditiveSVC(), IntersectionSVC()])
+@pytest.mark.parametrize("unit", [1e-7, 1e-20, 1e-200])
+def test_tiny_features_are_scaled(model, unit):
+    """Beside the constant of the intercept, kernel values of 1e-16 and less would be lost."""
+    rng = np.random.default_rng(0)
+    X = rng.random((200, 3))
+    y = X[:, 0] + X[:, 1] > 1.0
+    assert model.fit(unit * X, y).score(unit * X, y) > 0.95

@@ -91,8 +91,8 @@ class AdditiveSVC(MonotoneMixin, IndicatorsMixin, SpectralMixin, TablesMixin):
     scaling : {"auto", "max"} or None, default="auto"
         ``"max"`` divides every feature by its largest value in training, for features in different
         units; the curves keep the units. Not for callable kernels. ``"auto"`` is ``"max"`` if the
-        data are dense and the widest range of a feature is more than ten times the median range;
-        see `scaling_`.
+        data are dense and the widest range of a feature is more than ten times the median range, or
+        if no value reaches 1e-6; see `scaling_`.
     missing : {"error", "code"}, default="error"
         What NaN in dense data means: an error, or a missing value, which has a code of its own. It
         counts as the median of its feature, and has a coefficient of its own beside the curve if

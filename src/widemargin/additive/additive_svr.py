@@ -68,8 +68,8 @@ class AdditiveSVR(SpectralMixin, RegressorMixin, BaseEstimator):
         Spacing of the bins, as in `AdditiveSVC`.
     scaling : {"auto", "max"} or None, default="auto"
         ``"max"`` divides every feature by its largest value in training. ``"auto"`` is ``"max"`` if
-        the data are dense and the widest range of a feature is more than ten times the median range;
-        see `scaling_`.
+        the data are dense and the widest range of a feature is more than ten times the median range,
+        or if no value reaches 1e-6; see `scaling_`.
     loss : {"squared_epsilon_insensitive", "epsilon_insensitive"}, \
 default="squared_epsilon_insensitive"
         Loss of an error beyond the tube: its square or its size.

@@ -50,7 +50,7 @@ class PairCells:
     tables : list of ndarray of shape (n_cells, rank)
         Numbers of each cell; products of these approximate the product of both kernels.
     means : ndarray of shape (n_pairs,)
-        Mean of the product kernel k(x, x) over the rows.
+        Mean of the product kernel k(x, x) over the rows, in units of the largest scale of a feature.
     """
 
     pairs: NDArray[np.int64]
@@ -82,8 +82,10 @@ def make_cells(
     pairs : ndarray of shape (n_pairs, 2)
         The pairs.
     scales : ndarray of shape (n_features,)
-        Factor on the kernel of each feature.
+        Factor on the kernel of each feature, of which only the proportions matter.
     """
+    # Products of tiny scales would vanish.
+    relative = scales / scales.max()
     levels, tables, means = [], [], np.empty(len(pairs))
     for k, (i, j) in enumerate(pairs):
         first, second = (_merge_codes(grid, codes[:, f], weights) for f in (i, j))
@@ -92,7 +94,7 @@ def make_cells(
             at + second.of_code[codes[:, j]], weights, len(first.shares) * len(second.shares)
         )
         kernels = [
-            scales[f] * kernel(level.positions, level.positions)
+            relative[f] * kernel(level.positions, level.positions)
             for f, level in ((i, first), (j, second))
         ]
         product = np.kron(*kernels)

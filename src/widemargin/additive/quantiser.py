@@ -18,6 +18,9 @@ MAX_COUNT = 4095
 
 #: Ratio of the widest range to the median range above which features have different units.
 WIDE = 10.0
+#: Largest value below which features are scaled: their kernel values would drown beside the constant
+#: that makes the intercept.
+TINY = 1e-6
 
 SPACINGS = ("auto", "uniform", "sqrt", "quantile")
 
@@ -136,7 +139,8 @@ def choose_scaling(scaling: str | None, ranges: Ranges) -> str | None:
     """Return what ``scaling`` means for features of these ranges: ``"max"`` or None."""
     if scaling != "auto":
         return scaling
-    return None if ranges.have_one_unit() else "max"
+    is_tiny = 0.0 < ranges.high.max() < TINY
+    return "max" if is_tiny or not ranges.have_one_unit() else None
 
 
 def measure_ranges(chunks: Iterable[Any]) -> Ranges:
