@@ -15,7 +15,7 @@ from benchmarks.datasets import regression
 from benchmarks.harness import Outcome
 from benchmarks.objective import measure_one_class, measure_regressor
 from benchmarks.records import BenchmarkData
-from benchmarks.run import Plan, choose_parameters, list_tasks
+from benchmarks.run import Plan, choose_parameters
 from benchmarks.solvers import load_solver
 from benchmarks.storage import append_measurement, read_measurements
 from benchmarks.suites import SUITES
@@ -143,12 +143,6 @@ def test_a_sample_has_the_first_training_rows_of_its_set(monkeypatch):
     correlation = np.corrcoef(whole.y_train[:50], sample.y_train)[0, 1]
     assert correlation == pytest.approx(1.0)
     assert sample.y_train.std() == pytest.approx(1.0)
-
-
-def test_peers_are_not_asked_where_they_take_too_long(tmp_path):
-    plan = Plan("regression", ("kin40k", "bike"), ("sklearn", "widemargin"), 1, tmp_path)
-    tasks = [(dataset, solver) for _, (dataset, solver, _) in list_tasks(plan)]
-    assert tasks == [("kin40k", "widemargin"), ("bike", "sklearn"), ("bike", "widemargin")]
 
 
 def test_times_of_one_thread_are_processor_seconds():
