@@ -297,6 +297,19 @@ def test_features_too_small_for_int16_are_refused(kernel, size, tmp_path):
         to_c(model, tmp_path / "model.c", dtype="int16")
 
 
+@pytest.mark.parametrize("gamma", [0.0, 1e-300])
+def test_huge_features_of_a_gaussian_kernel(gamma, tmp_path):
+    """The square of the scale of the features is zero in float64."""
+    X, y = 1e200 * np.array([[0.0], [1.0], [0.5], [0.9]]), [0, 1, 0, 1]
+    model = LRSVC(gamma=gamma, n_anchors=2, anchors="random").fit(X, y)
+    if gamma > 0:
+        with pytest.raises(ValueError, match=r"dtype: gamma=1e-300 is too large"):
+            to_c(model, tmp_path / "model.c", dtype="int16")
+    else:
+        to_c(model, tmp_path / "model.c", dtype="int16")
+        assert "model_decide" in (tmp_path / "model.c").read_text()
+
+
 @pytest.mark.parametrize("coef0", [1e9, 1e-9])
 def test_polynomials_beyond_float64_are_refused_in_int16(coef0, tmp_path):
     X, y = np.array([[0.0], [1e-9], [0.0], [1e-9]]), [0, 1, 0, 1]

@@ -18,6 +18,8 @@ FloatArray = NDArray[np.float64]
 POWER_STEPS = 128
 #: Exponents are multiples of 2^-16; beyond this one a power of two counts as zero.
 LAST_EXPONENT = 17
+#: What a step of a feature may change the exponent by, in numbers that can be computed with.
+LARGEST_FACTOR = 1e200
 #: Error of the table of powers, its interpolation and shifts, in units of 2^-15.
 POWER_LOSS = 2.0
 #: Bits of a polynomial kernel's values.
@@ -121,7 +123,8 @@ def _write_exponential(program: Program, kernel: SummedKernel, grid: Grid) -> Fi
     d = grid.vectors.shape[1]
     step = 0.5 / grid.scale
     if kernel.form.op == tiles.DOT:
-        factor = gamma * LOG2_E / grid.scale**2
+        # The square of the scale of huge features would vanish.
+        factor = min(gamma * LOG2_E / grid.scale / grid.scale, LARGEST_FACTOR)
         term = "const int32_t t = a - b;\n        sum += (uint32_t)t * (uint32_t)t;"
         # The steepest slope of exp(-gamma r^2) is sqrt(2 gamma / e).
         moved = np.sqrt(np.square(grid.rounding).sum(axis=1)) + step * sqrt(d)
