@@ -111,11 +111,12 @@ def extrapolate_reference(name: str, published: Published, cells: list[Record]) 
 
 def describe_growth(few: Record, many: Record, rows: int) -> str:
     exponent = log(many["fit_s"] / few["fit_s"]) / log(many["rows"] / few["rows"])
-    hours = many["fit_s"] * (rows / many["rows"]) ** exponent / 3600.0
+    seconds = many["fit_s"] * (rows / many["rows"]) ** exponent
+    total = f"{seconds / 3600.0:,.1f} hours" if seconds >= 3600.0 else f"{seconds:,.0f} s"
     return (
-        f"Extrapolated, not measured: LIBSVM takes {few['fit_s']:,.1f} s on {few['rows']:,} rows of "
-        f"{few['data']} and {many['fit_s']:,.0f} s on {many['rows']:,}, which grows with the power "
-        f"{exponent:.1f}; if it goes on so, {rows:,} rows take {hours:,.1f} hours."
+        f"Extrapolated, not measured: LIBSVM takes {few['fit_s']:.2g} s on {few['rows']:,} rows of "
+        f"{few['data']} and {many['fit_s']:.3g} s on {many['rows']:,}, which grows with the power "
+        f"{exponent:.1f}; if it goes on so, {rows:,} rows take {total}."
     )
 
 
