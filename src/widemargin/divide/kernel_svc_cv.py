@@ -126,7 +126,7 @@ class KernelSVCCV(KernelSearch, ClassifierMixin, BaseEstimator):
         The chosen parameters by name.
     best_index_ : int
         Number of the chosen cell in ``cv_results_``.
-    best_estimator_ : KernelSVC or DCSVC
+    best_estimator_ : KernelSVC, DCSVC or LocalClassifiers
         The classifier fitted to all rows, if ``refit``. After a search on regions of more than 50,000
         rows it is a `DCSVC` with early prediction, whose clusters have about 7,500 rows. If clusters
         chose parameters of their own, it is a `LocalClassifiers`: one `KernelSVC` for each cluster,
