@@ -56,6 +56,7 @@ def measure_set(name: str) -> Iterator[Row]:
     yield measure_same_time(data, ours["fit (CPU s)"])
     yield ours
     yield judge("ours, 16 clusters", make_early(data.params, 2), data)
+    yield judge("ours, 4 clusters", make_early(data.params, 1), data)
     yield judge("paper, 64 clusters", make_early(data.params, 3, **PAPER), data)
     yield judge("exact", make_exact(data.params), data)
 

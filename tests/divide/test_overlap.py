@@ -81,11 +81,11 @@ def test_a_cluster_is_the_svm_of_its_points_and_the_copies(moons, intercept):
 def test_nearest_clusters_decide_by_weights(n_nearest, kernel):
     X, y = make_blobs(700, centers=7, cluster_std=2.0, random_state=3)
     X /= 10.0
-    params = {**PARAMS, "kernel": kernel, "coef0": 1.0}
+    params = {**PARAMS, "kernel": kernel, "coef0": 1.0, "n_clusters": 16}
     model = DCSVC(**params, overlap=0.0, n_nearest=n_nearest).fit(X[:600], y[:600] % 3)
     queries = model._model.prepare(X[600:])
     parts, rows = model._parts, np.arange(100)
-    n_used = min(n_nearest, model.levels_[-1].n_clusters // 2)
+    n_used = min(n_nearest, model.levels_[-1].n_clusters // 4)
     nearest, distances = parts.partition.rank(
         model.kernel_, queries, rows, model._model._samples, n_used + 1, ALONE
     )
@@ -138,7 +138,7 @@ def test_weights():
 def test_decisions_do_not_jump_between_clusters():
     X, y = make_blobs(700, centers=7, cluster_std=2.0, random_state=3)
     path = np.linspace(X.min(axis=0), X.max(axis=0), 20_001)
-    params = {**PARAMS, "gamma": 0.1, "n_clusters": 8, "overlap": 0.0}
+    params = {**PARAMS, "gamma": 0.1, "n_clusters": 12, "overlap": 0.0}
     jumps = {}
     for n_nearest in (1, 3):
         model = DCSVC(**params, n_nearest=n_nearest).fit(X, y % 2)

@@ -294,7 +294,7 @@ def test_several_clusters_and_a_background(kernel, more, tmp_path):
     params = {**EARLY, **more, "kernel": kernel}
     model = DCSVC(**params, fit_intercept=True, random_state=0).fit(X, y % 3)
     functions = describe(model).functions
-    assert functions.n_nearest == min(more["n_nearest"], len(functions.clusters) // 2)
+    assert functions.n_nearest == min(more["n_nearest"], len(functions.clusters) // 4)
     n_odd = 2 * (functions.n_nearest == 1)
     assert_float_same(model, X[::2] + 0.01, tmp_path, n_odd=n_odd, tolerance=2e-4, share_near=0.6)
 
@@ -305,7 +305,7 @@ def test_a_mixture_of_clusters_within_clusters(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2000, 2))
     X[:1500] = [3.0, 3.0] + 0.1 * X[:1500]
-    model = DCSVC(gamma=0.5, n_clusters=8, n_levels=1, stop_level=1, n_nearest=3, background=50)
+    model = DCSVC(gamma=0.5, n_clusters=12, n_levels=1, stop_level=1, n_nearest=3, background=50)
     model.fit(X, rng.random(2000) > 0.5)
     assert model._parts.partition.children
     assert len(describe(model).functions.forks) == 1

@@ -287,7 +287,7 @@ def test_several_clusters_and_a_background(blobs, kernel, more):
     X = X if kernel == "rbf" else np.abs(X) / 10
     model = DCSVC(**{**EARLY, **more}, kernel=kernel).fit(X[:600], y[:600])
     functions = describe(model).functions
-    assert functions.n_nearest == min(more["n_nearest"], len(functions.clusters) // 2)
+    assert functions.n_nearest == min(more["n_nearest"], len(functions.clusters) // 4)
     assert (functions.background is None) == (more["background"] == 0)
     # With one nearest cluster, a row as near to one cluster as to another may go either way.
     assert_same(model, X[600:], TILES, n_odd=int(functions.n_nearest == 1))
@@ -296,7 +296,7 @@ def test_several_clusters_and_a_background(blobs, kernel, more):
 
 def test_defaults_of_early_prediction(blobs):
     X, y = blobs
-    model = DCSVC(n_levels=1, stop_level=1, gamma=1.0).fit(X[:600], y[:600])
+    model = DCSVC(n_levels=2, stop_level=2, gamma=1.0).fit(X[:600], y[:600])
     assert model._parts.background is not None
     assert model._model.n_nearest > 1
     assert_same(model, X[600:], TILES)

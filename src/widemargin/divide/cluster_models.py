@@ -26,6 +26,9 @@ ROUTE_NORM = 10.0
 #: Power of the nearness of a cluster in its weight. A larger one favours the nearest cluster, which is
 #: better for narrow kernels and worse for wide ones.
 WEIGHT_POWER = 4
+#: At most one cluster in so many decides about a query. More would take as long as a model without
+#: clusters, because the clusters of a level together have more support vectors.
+NEAREST_SHARE = 4
 
 
 @dataclass(frozen=True)
@@ -181,8 +184,7 @@ class EarlyModel(_ClusterModel):
 
     def __init__(self, parts: ClusterParts, n_nearest: int = 1) -> None:
         super().__init__(parts)
-        # More than half of the clusters would cost as much as a model without clusters.
-        self.n_nearest = max(1, min(n_nearest, len(parts.intercept) // 2))
+        self.n_nearest = max(1, min(n_nearest, len(parts.intercept) // NEAREST_SHARE))
         self._first_vector = 0 if parts.samples is None else parts.samples.shape[0]
 
     def decide(self, X: Any, *, max_bytes: int, n_jobs: int | None) -> NDArray[np.float64]:
@@ -365,7 +367,7 @@ def make_model(
         Early prediction, the sum of all clusters, or a Bayesian committee. The whole problem is one
         kernel expansion in each case.
     n_nearest : int
-        Number of clusters that decide together in early prediction, at most half of all.
+        Number of clusters that decide together in early prediction, at most a quarter of all.
     """
     if parts.partition is None or combine == "naive":
         # DC-SVM Eq. 10: the sum over the support vectors of all clusters.

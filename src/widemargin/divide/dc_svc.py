@@ -89,8 +89,8 @@ class DCSVC(LevelsMixin, ExactKernelClassifier):
         paper.
     n_nearest : int, default=4
         Number of clusters that predict a query together in early prediction, with weights that fall
-        smoothly with the distance; at most half of the clusters do. 1 for the nearest one alone, as in
-        the paper.
+        smoothly with the distance; at most a quarter of the clusters do. 1 for the nearest one alone,
+        as in the paper.
     keep_levels : bool, default=False
         Whether to keep the models of all levels for `staged_predict` and `staged_decision_function`.
     n_jobs : int or None, default=None
