@@ -24,8 +24,9 @@ SCORING = "roc_auc"
 #: Scalar kernel -> kernel with all pairs. The weight of the pairs is one.
 KERNELS = {"chi2": AnovaChi2(weight=1.0), "intersection": AnovaIntersection(weight=1.0)}
 COSTS = (0.1, 1.0, 10.0, 100.0)
-#: Values of C of the additive searches, spread around that of C="scale".
-N_COSTS = 4
+#: Values of C of the additive searches, in units of that of C="scale". None is smaller: a ranking
+#: score prefers tiny values, at which all decisions are nearly equal and cannot be calibrated.
+SCALED_COSTS = np.array([0.01, 0.1, 1.0, 10.0])
 #: Pairs of `AdditiveSVC`, and rows on which scaling and kernel of models with pairs are chosen.
 N_PAIRS, CHOICE_ROWS = 20, 2000
 
@@ -62,7 +63,7 @@ def fit_curves(table: Table) -> Any:
     """`AdditiveSVC` with kernel and C by cross-validation."""
     scaler = list_scalers(table)[0]
     X = clone(scaler).fit_transform(table.X)
-    searches = [_search_costs(kernel, 0).fit(X, table.y) for kernel in KERNELS]
+    searches = [_search_costs(kernel, 0, X, table.y) for kernel in KERNELS]
     best = max(searches, key=lambda search: search.best_score_)
     return calibrate(_make_additive(scaler, best), table)
 
@@ -70,7 +71,7 @@ def fit_curves(table: Table) -> Any:
 def fit_few_pairs(table: Table) -> Any:
     """`AdditiveSVC` with 20 pairs, scaling and kernel as `choose_pairs_kernel` finds them."""
     scaler, name, _ = choose_pairs_kernel(table)
-    search = _search_costs(name, N_PAIRS).fit(clone(scaler).fit_transform(table.X), table.y)
+    search = _search_costs(name, N_PAIRS, clone(scaler).fit_transform(table.X), table.y)
     return calibrate(_make_additive(scaler, search), table)
 
 
@@ -105,11 +106,13 @@ def _search_exact(name: str, costs: tuple[float, ...], **more: Any) -> KernelSVC
     )  # fmt: skip
 
 
-def _search_costs(kernel: str, n_pairs: int) -> AdditiveSVCCV:
-    return AdditiveSVCCV(
-        kernel=kernel, interactions=n_pairs, Cs=N_COSTS, cv=FOLDS, scoring=SCORING, refit=False,
-        n_jobs=1,
+def _search_costs(kernel: str, n_pairs: int, X: Any, y: Any) -> AdditiveSVCCV:
+    scaled = AdditiveSVC(kernel=kernel, n_jobs=1).fit(X, y).C_
+    search = AdditiveSVCCV(
+        kernel=kernel, interactions=n_pairs, Cs=scaled * SCALED_COSTS, cv=FOLDS, scoring=SCORING,
+        refit=False, n_jobs=1,
     )  # fmt: skip
+    return search.fit(X, y)
 
 
 def _make_additive(scaler: Any, search: AdditiveSVCCV) -> Any:

@@ -18,6 +18,7 @@ from sklearn.preprocessing import MinMaxScaler
 
 from widemargin import AdditiveSVC, AdditiveSVCCV, AdditiveSVR, AdditiveSVRCV
 from widemargin.additive import search_base
+from widemargin.exact.search_surface import Grid, Surface
 from widemargin.export.description import describe
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*the best C, .* is at the end of Cs")
@@ -132,6 +133,20 @@ def test_a_range_grows_while_its_end_is_the_best():
     assert len(model.Cs_) > 2
     assert (np.diff(model.Cs_) > 0).all()
     assert not np.isnan(model.scores_).any()
+
+
+@pytest.mark.parametrize(
+    ("gains", "end"), [([0.01, 0.02, 0.01, 0.02], -1), ([0.04, -0.03, 0.02, -0.01], 0)]
+)
+def test_a_range_does_not_grow_by_chance(gains, end):
+    """A gain at the end of a range must be larger than its standard error over the folds."""
+    surface = Surface(Grid(np.ones(1), np.ones(1), np.array([1.0, 10.0, 100.0])), n_folds=4)
+    inner = np.array([0.8, 0.7, 0.9, 0.6])
+    for c, scores in enumerate((inner + gains, inner, inner - 0.1)):
+        for fold, score in enumerate(scores):
+            surface.record((0, 0, c), fold, score, "converged", 0.0, 0.0)
+    assert surface.best_end(2) == -1
+    assert search_base._rising_end(surface) == end
 
 
 def test_the_best_value_at_an_end_is_told():

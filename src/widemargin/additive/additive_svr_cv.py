@@ -29,7 +29,7 @@ class AdditiveSVRCV(AdditiveSearch, RegressorMixin, BaseEstimator):
     Cs : int or array-like of float, default=10
         Values of C, or how many to choose from a hundredth to ten times the C that
         ``AdditiveSVR(C="scale")`` has. A range found from the data is extended while the best value is
-        at its end.
+        at its end, and better than the next by more than the standard error of their difference.
     cv : int, splitter or iterable, default=5
         Folds, as in `GridSearchCV`.
     scoring : str, callable or None, default=None

@@ -29,9 +29,6 @@ from widemargin.progress import show_cells
 
 #: Ends of the range of C that is found from the data, in units of the C of ``C="scale"``.
 COST_RANGE = (0.01, 10.0)
-#: A score that rises at the end of a range by less than this share of its standard error over the
-#: folds rises no more: with few coefficients a fit without penalty is often as good as any.
-NEGLIGIBLE_GAIN = 0.1
 
 
 class AdditiveSearch(FoldSearch):
@@ -73,7 +70,7 @@ class AdditiveSearch(FoldSearch):
         self, problem: Problem, folds: list[Fold], score: Score, target_scale: float,
         deadline: float | None,
     ) -> Found:  # fmt: skip
-        """Evaluate all C on all folds; extend a range that was found while its end is the best."""
+        """Evaluate all C on all folds; extend a range that was found while scores rise at its end."""
         until = self._search_deadline(deadline)
         problem = self._move_centred(problem)
         with (
@@ -89,7 +86,7 @@ class AdditiveSearch(FoldSearch):
             run.evaluate(surface, costs, workers)
             moves = isinstance(self.Cs, Integral)
             for _ in range(MAX_MOVES if moves else 0):
-                end = surface.best_end(2)
+                end = _rising_end(surface)
                 if end == 0 or is_late(until):
                     break
                 before = surface.grid
@@ -99,7 +96,7 @@ class AdditiveSearch(FoldSearch):
         complete = surface.is_complete
         surface.notes[complete] = ""
         surface.n_rows[complete] = max(len(fold.problems[0].index) for fold in folds)
-        return Found(surface, *choose_cell(surface), {}, moves and surface.best_end(2) != 0)
+        return Found(surface, *choose_cell(surface), {}, moves and _rising_end(surface) != 0)
 
     def _move_centred(self, problem: Problem) -> Problem:
         """Subtract the least values of centred data, as a fit does; a fold may not be centred."""
@@ -180,15 +177,15 @@ class AdditiveSearch(FoldSearch):
         is_alone = np.count_nonzero(means == found.score) == 1 < len(costs)
         if not is_alone or self.C_ not in (costs.min(), costs.max()):
             return
-        gain = found.score - float(np.max(means[means < found.score], initial=-np.inf))
-        if not found.is_on_border:
-            self._warn_of_end("at the end of Cs; give values beyond it, or an integer")
-        elif gain > NEGLIGIBLE_GAIN * _measure_error(found):
+        if found.is_on_border:
             which = "largest" if costs.max() == self.C_ else "smallest"
+            gain = found.score - float(np.max(means[means < found.score], initial=-np.inf))
             self._warn_of_end(
                 f"the {which} that was tried; its score is {found.score:.4g}, {gain:.2g} more than "
                 "any other. Give an array of Cs beyond it if that matters"
             )
+        elif not isinstance(self.Cs, Integral):
+            self._warn_of_end("at the end of Cs; give values beyond it, or an integer")
 
     def _warn_of_end(self, what: str) -> None:
         warnings.warn(
@@ -196,10 +193,19 @@ class AdditiveSearch(FoldSearch):
         )
 
 
-def _measure_error(found: Found) -> float:
-    """Return the standard error of the best score over the folds."""
-    scores = found.surface.scores[found.cell]
-    return float(scores.std() / np.sqrt(len(scores)))
+def _rising_end(surface: Surface) -> int:
+    """Return the end of the range at which scores rise: -1 for the first, 1 for the last, else 0.
+
+    The best value of C must be there, and better than the next one by more than the standard error of
+    their difference over the folds. Otherwise a ranking score, which hardly depends on a small C, or
+    chance would lead to a C at which all decisions are nearly equal.
+    """
+    end = surface.best_end(2)
+    if end == 0:
+        return 0
+    last, before = (0, 1) if end < 0 else (-1, -2)
+    gains = surface.scores[0, 0, last] - surface.scores[0, 0, before]
+    return end if gains.mean() > gains.std(ddof=1) / np.sqrt(len(gains)) else 0
 
 
 class _Evaluation:
