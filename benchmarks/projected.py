@@ -33,6 +33,7 @@ from benchmarks.projected_models import (
 from benchmarks.projected_scale import run_growth, run_scale, run_scale_drawn
 from benchmarks.projected_sets import LARGER, PAPER, Case, load_case
 from benchmarks.projected_sizes import run_moved, run_size
+from benchmarks.projected_variants import run_divisions, run_variants
 from widemargin.baselines import RSVC
 
 TITLE = "Sparse machines: measurements"
@@ -215,6 +216,8 @@ def judge_basis(way: str, models: list[Any], case: Case) -> Row:
 EXPERIMENTS: Experiments = {
     "sets": run_sets,
     "published": run_published,
+    "variants": run_variants,
+    "divisions": run_divisions,
     "tables": run_tables,
     "equal": run_equal,
     "size": run_size,

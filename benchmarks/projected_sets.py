@@ -136,8 +136,11 @@ class Case:
         return 1 if n_classes == 2 else n_classes
 
 
-def load_case(name: str) -> Case:
-    """Load one of the sets, scaled as the published squared norms tell."""
+def load_case(name: str, division: int = 0) -> Case:
+    """Load one of the sets, scaled as the published squared norms tell.
+
+    ``division`` is the seed of the division of sets whose own one is not published.
+    """
     source = load(name)
     n_train = source.X_train.shape[0]
     X = PREPARE.get(name, as_it_is)(_join(source.X_train, source.X_test))
@@ -147,7 +150,7 @@ def load_case(name: str) -> Case:
     if name in OWN_SPLITS:
         # The split made by the loader is undone.
         train, test = train_test_split(
-            rows, train_size=OWN_SPLITS[name], stratify=y, random_state=0
+            rows, train_size=OWN_SPLITS[name], stratify=y, random_state=division
         )
     norms = np.asarray(X.power(2).sum(axis=1) if sparse.issparse(X) else (X**2).sum(axis=1))
     scale = 0.5 * float(norms.min() + norms.max())
