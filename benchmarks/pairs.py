@@ -20,13 +20,13 @@ from threadpoolctl import threadpool_limits
 from benchmarks.experiments import Experiments, Row
 from benchmarks.pairs_data import SETS, Table
 from benchmarks.pairs_models import OURS, as_dense, fit_boosting, fit_ebm
-from benchmarks.timing import CpuLimitError, limit_cpu, time_call
+from benchmarks.timing import CpuLimitError, call_limited, time_call
 from widemargin.additive.pair_choice import SAMPLE_ROWS
 
 TITLE = "Curves and pairs of features: measurements"
 RESULTS = Path("benchmarks", "results", "pairs.jsonl")
 #: Processor seconds after which a fit is stopped.
-MAX_SECONDS = 600.0
+MAX_SECONDS = 600
 #: Fits of fewer seconds are repeated, and the least time counts.
 SHORT_SECONDS, REPEATS = 1.0, 3
 #: Name -> how a model is fitted: ours beside a reference that is quick, and the peer.
@@ -91,14 +91,14 @@ def _compile(table: Table) -> None:
 def _judge_all(fit: Callable[[Table], Any], tables: list[Table]) -> Row:
     """Return the means over all divisions, or after how many seconds a fit was stopped."""
     try:
-        found = [_judge(fit, table) for table in tables]
+        found = [call_limited(partial(_judge, fit, table), MAX_SECONDS) for table in tables]
     except CpuLimitError:
         return {STOPPED: MAX_SECONDS}
     return {key: float(np.mean([judged[key] for judged in found])) for key in found[0]}
 
 
 def _judge(fit: Callable[[Table], Any], table: Table) -> Row:
-    with limit_cpu(MAX_SECONDS), threadpool_limits(1):
+    with threadpool_limits(1):
         timing = time_call(lambda: fit(table), REPEATS, SHORT_SECONDS)
     Z = table.Z if fit in OURS.values() else as_dense(table.Z)
     probabilities = timing.value.predict_proba(Z)

@@ -1,13 +1,13 @@
 """Wall time, processor time and memory of one call, for every benchmark."""
 
 import gc
+import multiprocessing
 import resource
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,23 +67,31 @@ class CpuLimitError(Exception):
     """A piece of work took more processor seconds than it may."""
 
 
-@contextmanager
-def limit_cpu(seconds: float) -> Iterator[None]:
-    """Stop the work inside after so many processor seconds of this process.
+def call_limited(function: Callable[[], Any], seconds: int) -> Any:
+    """Return what a function returns in a child process that has so many processor seconds.
 
-    The work ends with `CpuLimitError` as soon as it is in Python code again. For the main thread only.
+    The system ends the child after them, also in the middle of compiled code, and `CpuLimitError` is
+    raised.
     """
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
 
-    def stop(number: int, frame: object) -> None:
-        raise CpuLimitError(f"took over {seconds:g} processor seconds")
+    def call() -> None:
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+        sender.send(function())
 
-    before = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
+    child = context.Process(target=call)
+    child.start()
+    sender.close()
     try:
-        yield
+        return receiver.recv()
+    except EOFError:
+        child.join()
+        if child.exitcode in (-signal.SIGXCPU, -signal.SIGKILL):
+            raise CpuLimitError(f"took over {seconds} processor seconds") from None
+        raise RuntimeError(f"the process ended with code {child.exitcode}") from None
     finally:
-        signal.setitimer(signal.ITIMER_PROF, 0.0)
-        signal.signal(signal.SIGPROF, before)
+        child.join()
 
 
 def touch_memory(max_bytes: float = MAX_TOUCH_BYTES) -> None:
