@@ -16,7 +16,7 @@ from sklearn.kernel_approximation import AdditiveChi2Sampler
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
-from benchmarks.additive_claims import run_bins, run_lut, run_sgd
+from benchmarks.additive_claims import run_bins, run_lut, run_searched, run_sgd
 from benchmarks.additive_costs import (
     run_bandwidth,
     run_cost,
@@ -152,6 +152,7 @@ EXPERIMENTS: Experiments = {
     "power": run_power,
     "cost": run_cost,
     "bins": run_bins,
+    "searched": run_searched,
     "lut": run_lut,
     "sgd": run_sgd,
     "defaults": run_defaults,

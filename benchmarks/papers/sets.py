@@ -127,6 +127,14 @@ def read_words(name: str, n_rows: int) -> BenchmarkData:
     return thin(BenchmarkData(name, X, y, Z, z, {}), n_rows)
 
 
+def read_original(name: str, n_rows: int) -> BenchmarkData:
+    source = load(name)
+    data = BenchmarkData(
+        name, source.X_train, source.y_train, source.X_test, source.y_test, {}
+    )  # fmt: skip
+    return thin(data, n_rows)
+
+
 def read_scaled(name: str, n_rows: int) -> BenchmarkData:
     X, y, Z, z = scaled(name)
     return thin(BenchmarkData(name, X, y, Z, z, {}), n_rows)
@@ -161,4 +169,5 @@ SETS = {
     "caltech101": PaperSet(1_515, partial(read_words, "caltech101"), "other visual words"),
     "shuttle": PaperSet(43_500, partial(read_scaled, "shuttle")),
     "ijcnn1-scaled": PaperSet(49_990, partial(read_scaled, "ijcnn1")),
+    "ijcnn1-original": PaperSet(49_990, partial(read_original, "ijcnn1")),
 }
