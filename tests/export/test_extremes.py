@@ -258,7 +258,7 @@ def test_clusters_within_clusters(dtype, tmp_path, monkeypatch):
 
 
 def test_backgrounds_and_several_clusters_are_refused_in_fixed_point(rows, tmp_path):
-    for more in ({"background": 10}, {"n_clusters": 4, "n_nearest": 2}):
+    for more in ({"background": 10}, {"n_clusters": 8, "n_nearest": 2}):
         model = DCSVC(**{**EARLY, **more}, gamma=1.0).fit(*rows)
         with pytest.raises(ValueError, match="background=0 and n_nearest=1"):
             to_c(model, tmp_path / "model.c", dtype="int16")
