@@ -84,14 +84,15 @@ def call_limited(function: Callable[[], Any], seconds: int) -> Any:
     child.start()
     sender.close()
     try:
-        return receiver.recv()
+        result = receiver.recv()
     except EOFError:
-        child.join()
-        if child.exitcode in (-signal.SIGXCPU, -signal.SIGKILL):
-            raise CpuLimitError(f"took over {seconds} processor seconds") from None
-        raise RuntimeError(f"the process ended with code {child.exitcode}") from None
-    finally:
-        child.join()
+        result = None
+    child.join()
+    if child.exitcode in (-signal.SIGXCPU, -signal.SIGKILL):
+        raise CpuLimitError(f"took over {seconds} processor seconds")
+    if child.exitcode != 0:
+        raise RuntimeError(f"the process ended with code {child.exitcode}")
+    return result
 
 
 def touch_memory(max_bytes: float = MAX_TOUCH_BYTES) -> None:

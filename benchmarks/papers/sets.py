@@ -128,11 +128,8 @@ def read_words(name: str, n_rows: int) -> BenchmarkData:
 
 
 def read_original(name: str, n_rows: int) -> BenchmarkData:
-    source = load(name)
-    data = BenchmarkData(
-        name, source.X_train, source.y_train, source.X_test, source.y_test, {}
-    )  # fmt: skip
-    return thin(data, n_rows)
+    s = load(name)
+    return thin(BenchmarkData(name, s.X_train, s.y_train, s.X_test, s.y_test, {}), n_rows)
 
 
 def read_scaled(name: str, n_rows: int) -> BenchmarkData:
