@@ -11,6 +11,7 @@ from sklearn.datasets import make_classification, make_moons
 import widemargin
 from widemargin import DCSVC
 from widemargin.distributed import DaskDCSVC, queries
+from widemargin.distributed.levels import STARTED_PER_THREAD
 from widemargin.distributed.tasks import Tasks
 
 da = pytest.importorskip("dask.array", reason="needs the extra 'dask'")
@@ -129,6 +130,61 @@ def test_small_integers_stay_small_until_they_are_solved(client, digits_like):
     model = DaskDCSVC(**params).fit(*as_arrays(X, y))
     same_early(model, DCSVC(**params).fit(X, y), X)
     assert model.kernel_.gamma == pytest.approx(1.0 / (X.shape[1] * X.var()))
+
+
+@pytest.mark.parametrize("overlap", [0.0, 0.3])
+def test_small_integers_are_held_once_at_the_client(client, digits_like, overlap, tmp_path):
+    X, y = digits_like
+    X = np.clip(np.round(20 * X + 100), 0, 255).astype(np.uint8)
+    params = EARLY | {"gamma": "scale", "overlap": overlap, "background": 300}
+    model = DaskDCSVC(**params, client=client).fit(*as_arrays(X, y))
+    vectors = model._parts.vectors
+    assert vectors.dtype == model.support_vectors_.dtype == np.uint8
+    assert np.shares_memory(vectors, model.support_vectors_)
+    np.testing.assert_array_equal(model.support_vectors_, X[model.support_])
+    assert (len(vectors) > len(model.support_)) == (overlap > 0)
+    blocks, expected = as_arrays(X, y)[0], model.predict(X)
+    np.testing.assert_array_equal(model.predict(blocks).compute(), expected)
+    local = model.to_local()
+    assert local.support_vectors_.dtype == np.float32
+    widemargin.save(local, tmp_path / "model.wm")
+    np.testing.assert_array_equal(widemargin.load(tmp_path / "model.wm").predict(X), expected)
+
+
+def test_a_function_as_kernel_never_sees_small_integers(client, digits_like):
+    X, y = digits_like
+    X, y = np.clip(np.round(20 * X + 100), 0, 255).astype(np.uint8), y < 2
+
+    def multiply(A, B):
+        return (A @ B.T / 1e5) ** 2
+
+    params = EARLY | {"kernel": multiply, "overlap": 0.0, "tol": 1e-5, "n_nearest": 1}
+    model = DaskDCSVC(**params, client=client).fit(*as_arrays(X, y))
+    local = DCSVC(**params).fit(X, y)
+    assert model.objective_ == pytest.approx(local.objective_, rel=1e-3)
+    assert np.mean(model.predict(X) == local.predict(X)) > 0.99
+
+
+def test_workers_hold_rows_once_and_few_clusters_at_a_time(client, moons):
+    """Where rows are while clusters are solved, as the scheduler knows it."""
+
+    def count(dask_scheduler):
+        tasks = dask_scheduler.tasks.values()
+        in_memory = [task.key for task in tasks if task.state == "memory"]
+        return (
+            sum(key.startswith(("number-rows", "split-rows", "move-rows")) for key in in_memory),
+            sum(str(task.key).startswith("solve-cluster") for task in tasks),
+        )
+
+    seen = []
+    DaskDCSVC(
+        **EARLY | {"background": 0}, client=client,
+        callback=lambda state: seen.append(client.run_on_scheduler(count)),
+    ).fit(*as_arrays(*moons))  # fmt: skip
+    assert len(seen) >= 9
+    rows, solving = np.array(seen).T
+    assert rows[-1] == 0
+    assert solving.max() <= 2 * STARTED_PER_THREAD
 
 
 def test_data_frames(client, digits_like):

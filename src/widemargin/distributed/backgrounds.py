@@ -16,6 +16,7 @@ from widemargin.budget import Budget
 from widemargin.distributed.binary_problems import Setting
 from widemargin.distributed.blocks import Block, FloatArray, as_floats, join_blocks, with_coef
 from widemargin.distributed.division import Division
+from widemargin.distributed.row_store import RowStore
 from widemargin.distributed.tasks import Tasks, find_cache_bytes, watch_cancellation
 from widemargin.divide.background import SAMPLE_TOL, Background, change_background
 from widemargin.divide.trial import (
@@ -31,6 +32,22 @@ from widemargin.exact.dual_problem import DualProblem
 from widemargin.exact.expansion import Expansion
 from widemargin.exact.solution import Solution
 from widemargin.kernels import Index
+
+
+@dataclass(frozen=True)
+class KeptBackground:
+    """What the client keeps of the solution of a sample.
+
+    Attributes
+    ----------
+    support : Block
+        Numbers of the support vectors in a `RowStore`, with their dual variables.
+    solutions : list of Solution
+        One for each binary problem, without variables.
+    """
+
+    support: Block
+    solutions: list[Solution]
 
 
 @dataclass(frozen=True)
@@ -50,6 +67,10 @@ class SentBackground:
     support: Block
     model: Expansion
     solutions: list[Solution]
+
+    def keep_in(self, store: RowStore) -> KeptBackground:
+        """Return what the client keeps; the store keeps the rows."""
+        return KeptBackground(store.keep(self.support), self.solutions)
 
 
 class Tried(NamedTuple):
@@ -217,7 +238,6 @@ def _keep_support(
     subproblems = setting.split_block(block)
     coef = setting.fill_slots([found.coef for found in solved], block.labels, subproblems)
     support = with_coef(block, coef).take(np.flatnonzero(coef.any(axis=1)))
-    support = replace(support, X=as_floats(support.X))
     model = Expansion(
         setting.kernel, support.X, support.ids, spread_coef(setting, support),
         np.array([found.intercept for found in solved]),

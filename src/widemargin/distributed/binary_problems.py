@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin.budget import Budget
-from widemargin.distributed.blocks import Block, FloatArray
+from widemargin.distributed.blocks import Block, FloatArray, as_floats
 from widemargin.distributed.tasks import WorkerBuffers, find_cache_bytes
 from widemargin.divide.executors import Job, solve_job
 from widemargin.exact.dual_problem import DualProblem, classification_dual
 from widemargin.exact.solution import Solution
-from widemargin.kernels import Index, Kernel, Points
+from widemargin.kernels import CallableKernel, Index, Kernel, Points
 from widemargin.problem import (
     Problem,
     Subproblem,
@@ -90,6 +90,8 @@ class Setting:
 
     def prepare(self, X: Any) -> Points:
         """Prepare rows for the kernel, alike on all workers."""
+        # A user's function may overflow with small integers.
+        X = as_floats(X) if isinstance(self.kernel, CallableKernel) else X
         return self.kernel.prepare(X, like=self.like)
 
     def make_duals(self, block: Block, subproblems: list[Subproblem]) -> list[DualProblem]:

@@ -122,6 +122,10 @@ class Block:
             None if self.coef is None else self.coef[rows],
         )  # fmt: skip
 
+    def choose(self, is_chosen: Any) -> "Block":
+        """Return the block of the rows that are marked."""
+        return self.take(np.flatnonzero(is_chosen))
+
     def as_problem(self, classes: NDArray[Any]) -> Problem:
         """Return the rows as a problem, in which classes may be missing."""
         return Problem(

@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
 from widemargin.budget import Budget
 from widemargin.distributed.backgrounds import fetch_rows
 from widemargin.distributed.binary_problems import Setting
-from widemargin.distributed.blocks import stack
+from widemargin.distributed.blocks import as_floats, stack
 from widemargin.distributed.levels import (
     LevelRun,
     SolvedLevel,
@@ -16,8 +17,9 @@ from widemargin.distributed.levels import (
     close_levels,
 )
 from widemargin.distributed.queries import CollectionsMixin, add_client
-from widemargin.distributed.reduced import reduce_levels
+from widemargin.distributed.reduced import change_rows, reduce_levels, take_first
 from widemargin.distributed.rounds import solve_whole
+from widemargin.distributed.row_store import RowStore
 from widemargin.distributed.tasks import Tasks
 from widemargin.distributed.training_data import TrainingData
 from widemargin.divide.dc_svc import DCSVC
@@ -75,7 +77,8 @@ keep_levels, random_state, verbose, callback
     levels_, level_, support_clusters_, cluster_intercepts_, classes_, support_, support_vectors_, \
 n_support_, dual_coef_, intercept_, objective_, duality_gap_, n_iter_, stop_reason_, kernel_, \
 n_features_in_, feature_names_in_
-        As in `DCSVC`. ``support_`` counts rows over all partitions in their order.
+        As in `DCSVC`. ``support_`` counts rows over all partitions in their order, and
+        ``support_vectors_`` has the type of the training data, ``uint8`` pixels for example.
 
     Examples
     --------
@@ -99,11 +102,29 @@ n_features_in_, feature_names_in_
     def _fit_on(self, tasks: Tasks, data: TrainingData, end: float | None, n_threads: int) -> None:
         began = perf_counter()
         setting = self._make_setting(tasks, data, end)
-        levels = self._solve_on(tasks, data, setting, began, n_threads)
+        store = RowStore()
+        levels = self._solve_on(tasks, data, setting, began, n_threads, store)
         self.shape_fit_ = (data.facts.n_given, self.n_features_in_)
-        problem, reduced = reduce_levels(setting, levels)
-        self._keep(problem, setting.kernel, setting.split(problem), reduced)
+        found = reduce_levels(setting, levels, store, self.keep_levels)
+        solutions = found.levels[-1].solutions
+        self._keep_results(
+            found.problem, setting.kernel, found.subproblems, solutions, found.support
+        )
+        self._keep_levels(found.levels, found.parts)
         self.restore_model()
+
+    def to_local(self) -> DCSVC:
+        local: DCSVC = self._make_local()
+        local._parts = change_rows(local._parts, as_floats, as_floats)
+        local.support_vectors_ = take_first(local._parts.vectors, len(self.support_))
+        local.restore_model()
+        return local
+
+    def _make_local(self) -> Any:
+        local = super()._make_local()
+        # Without what this process has computed for its own predictions.
+        local.restore_model()
+        return local
 
     def _check_params(self) -> None:
         super()._check_params()
@@ -155,8 +176,9 @@ n_features_in_, feature_names_in_
         return resolve_kernel(self.kernel, gamma, self.degree, self.coef0, few)
 
     def _solve_on(
-        self, tasks: Tasks, data: TrainingData, setting: Setting, began: float, n_threads: int
-    ) -> list[SolvedLevel]:
+        self, tasks: Tasks, data: TrainingData, setting: Setting, began: float, n_threads: int,
+        store: RowStore,
+    ) -> list[SolvedLevel]:  # fmt: skip
         """Solve the levels on the cluster, and the whole problem unless the fit stops early."""
         plan = self._plan(data.n_rows, is_warm=False)
         if self.skip_levels and not self.keep_levels and may_skip_levels(plan, data.n_rows):
@@ -165,7 +187,7 @@ n_features_in_, feature_names_in_
         sent = tasks.send("send-setting", setting)
         run = LevelRun(
             tasks, setting, sent, plan, self.keep_levels,
-            CLIENT_BYTES if self.memory == "auto" else parse_bytes(self.memory),
+            CLIENT_BYTES if self.memory == "auto" else parse_bytes(self.memory), n_threads, store,
         )  # fmt: skip
         levels, blocks = [], data.blocks
         last = plan.stop_level or choose_block_level(plan, n_threads)
@@ -176,5 +198,5 @@ n_features_in_, feature_names_in_
                 blocks = after
             if plan.stop_level == 0 and not (levels and run.is_late()):
                 report = LevelReporter(0, np.array([data.n_rows]), began, listener)
-                levels.append(solve_whole(tasks, setting, sent, blocks, report))
+                levels.append(solve_whole(tasks, setting, sent, blocks, report, store))
         return close_levels(levels, plan.stop_level)

@@ -13,17 +13,22 @@ from widemargin.budget import StopReason
 from widemargin.distributed.backgrounds import (
     BackgroundRun,
     Choice,
+    KeptBackground,
     SentBackground,
     change_duals,
 )
 from widemargin.distributed.binary_problems import Setting
-from widemargin.distributed.blocks import Block, as_floats, join_blocks, with_coef
+from widemargin.distributed.blocks import Block, join_blocks, with_coef
 from widemargin.distributed.division import Divider, Division
+from widemargin.distributed.row_store import RowStore
 from widemargin.distributed.shuffle import Share, regroup
 from widemargin.distributed.tasks import Tasks, watch_cancellation
 from widemargin.divide.level_reports import LevelReporter, Listener
 from widemargin.divide.records import LevelRecord, Plan
 from widemargin.exact.solution import Solution
+
+#: Clusters that are being solved, or wait at a worker, for every thread.
+STARTED_PER_THREAD = 2
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,8 @@ class ClusterResult:
         The support vectors among its own rows; None if the level is not kept.
     copies : Block or None
         The support vectors among the rows of other clusters.
+
+    At the client, blocks hold numbers of rows (`RowStore`).
     """
 
     cluster: int
@@ -48,6 +55,14 @@ class ClusterResult:
     solutions: list[Solution]
     support: Block | None
     copies: Block | None
+
+    def keep_in(self, store: RowStore) -> "ClusterResult":
+        """Return the result with numbers of rows instead of rows, which the store keeps."""
+        return replace(
+            self,
+            support=None if self.support is None else store.keep(self.support),
+            copies=None if self.copies is None else store.keep(self.copies),
+        )
 
 
 @dataclass(frozen=True)
@@ -62,14 +77,14 @@ class SolvedLevel:
         The clusters; None for the whole problem.
     results : list of ClusterResult
         One for each cluster.
-    background : SentBackground or None
+    background : KeptBackground or None
         What the solutions of the clusters change.
     """
 
     record: LevelRecord
     division: Division | None
     results: list[ClusterResult]
-    background: SentBackground | None = None
+    background: KeptBackground | None = None
 
 
 @dataclass(frozen=True)
@@ -90,6 +105,10 @@ class LevelRun:
         Whether the support vectors of all levels are wanted.
     max_bytes : int
         Memory of the client for a kernel matrix of sampled rows.
+    n_threads : int
+        Threads of all workers.
+    store : RowStore
+        The rows that reach the client and stay.
     """
 
     tasks: Tasks
@@ -98,6 +117,8 @@ class LevelRun:
     plan: Plan
     keep_levels: bool
     max_bytes: int
+    n_threads: int
+    store: RowStore
 
     def solve(
         self, blocks: list[Any], sizes: list[int], last: int, began: float,
@@ -118,7 +139,8 @@ class LevelRun:
         tried, choice = self._choose(run, divider, rng)
         background = None
         if choice.background is not None:
-            (background,) = self.tasks.gather([choice.background])
+            (solved,) = self.tasks.gather([choice.background])
+            background = solved.keep_in(self.store)
         if not choice.uses_clusters:
             assert background is not None
             yield self._use_sample(background, choice, began, callback), blocks
@@ -135,13 +157,13 @@ class LevelRun:
                 )  # fmt: skip
             seconds = perf_counter() - start
             report = LevelReporter(number, division.counts.sum(axis=0), began, callback)
-            solved, after = self._solve_clusters(
+            results, after = self._solve_clusters(
                 blocks, division, number, choice.background, report
             )
-            self.tasks.release(blocks)
-            record = summarise(report, solved, seconds, perf_counter() - start - seconds)
-            blocks, sizes = after, [result.n_rows for result in solved]
-            yield SolvedLevel(record, division, solved, background), blocks
+            record = summarise(report, results, seconds, perf_counter() - start - seconds)
+            blocks, sizes = after, [result.n_rows for result in results]
+            division = replace(division, sample=self.store.keep(division.sample))
+            yield SolvedLevel(record, division, results, background), blocks
             if self.is_late():
                 return
             by_support = self.plan.adaptive and record.n_support > 0
@@ -179,7 +201,7 @@ class LevelRun:
         return min(self.plan.n_clusters ** min(number, 64), sum(sizes))
 
     def _use_sample(
-        self, solved: SentBackground, choice: Choice, began: float, callback: Listener | None
+        self, solved: KeptBackground, choice: Choice, began: float, callback: Listener | None
     ) -> SolvedLevel:
         """Return the level of a fit in which the solution of a sample alone predicts."""
         report = LevelReporter(self.plan.stop_level, np.array([choice.n_rows]), began, callback)
@@ -195,46 +217,52 @@ class LevelRun:
     ) -> tuple[list[ClusterResult], list[Any]]:  # fmt: skip
         """Solve every cluster of a level; returns results and the blocks with the solutions."""
         is_last = number == self.plan.stop_level
-        shares = regroup(self.tasks, blocks, division, self._find_overlap(number))
+        wants_support = is_last or self.keep_levels
+        solve = solve_last_cluster if is_last else solve_cluster
+        overlap = self._find_overlap(number)
+        shares = regroup(self.tasks, blocks, division, overlap, self.n_threads)
         # The largest cluster goes first: workers finish together.
         order = [int(c) for c in np.argsort(-report.sizes, kind="stable")]
-        solve = solve_last_cluster if is_last else solve_cluster
-        solving = [
-            self.tasks.submit("solve-cluster", solve, self.sent_setting, background, c, shares[c],
-                              is_last or self.keep_levels)
-            for c in order
-        ]  # fmt: skip
-        told, after = solving, list[Any]()
-        if not is_last:
-            after = [self.tasks.submit("keep-rows", getitem, task, 1) for task in solving]
-            told = [self.tasks.submit("report-cluster", getitem, task, 0) for task in solving]
-            self.tasks.release(solving)
+        told: dict[int, Any] = {}
+        after: dict[int, Any] = {}
         results: dict[int, ClusterResult] = {}
+
+        def start(c: int) -> Any:
+            """Start to solve a cluster; returns the future of what the client learns."""
+            told[c] = solving = self.tasks.submit(
+                "solve-cluster", solve, self.sent_setting, background, c, shares[c], wants_support
+            )
+            if not is_last:
+                after[c] = self.tasks.submit("keep-rows", getitem, solving, 1)
+                told[c] = self.tasks.submit("report-cluster", getitem, solving, 0)
+                self.tasks.release([solving])
+            self.tasks.release([shares[c]])
+            return told[c]
+
         n_support = 0
-        for k, result in self.tasks.gather_completed(told):
-            results[order[k]] = result
+        # Few at a time: workers fetch the rows of all tasks that have been started.
+        n_started = STARTED_PER_THREAD * self.n_threads
+        for _, result in self.tasks.gather_started(map(start, order), n_started):
+            results[result.cluster] = result.keep_in(self.store)
             n_support += result.n_support
+            self.tasks.release([told[result.cluster]])
             report.finish_cluster(result.cluster, result.solutions, n_support)
-        self.tasks.release([share for of_cluster in shares for share in of_cluster])
-        self.tasks.release(told)
-        by_cluster = np.argsort(order).tolist() if after else []
-        return [results[c] for c in sorted(results)], [after[k] for k in by_cluster]
+        return [results[c] for c in sorted(results)], [after[c] for c in sorted(after)]
 
 
 def solve_cluster(
     setting: Setting,
     background: SentBackground | None,
     cluster: int,
-    shares: list[Share],
+    share: Share,
     wants_support: bool,
 ) -> tuple[ClusterResult, Block]:
     """Solve the binary problems of a cluster (DC-SVM Eq. 2) on the worker that has its rows.
 
     Returns what the client learns, and the rows with their dual variables.
     """
-    own = join_blocks([share.own for share in shares])
-    copies = [share.copies for share in shares if share.copies is not None]
-    block = join_blocks([own, *copies]) if copies else own
+    own, copies = share
+    block = own if copies is None else join_blocks([own, copies])
     subproblems = setting.split_block(block)
     duals = setting.make_duals(block, subproblems)
     if background is not None:
@@ -242,28 +270,22 @@ def solve_cluster(
     solved = setting.solve(block.X, duals, setting.budget, watch_cancellation())
     coef = setting.fill_slots([s.coef for s in solved], block.labels, subproblems)
     block = with_coef(block, coef)
-    is_own = np.isin(block.ids, own.ids) if copies else np.ones(len(block), bool)
+    is_own = np.ones(len(block), bool) if copies is None else np.isin(block.ids, own.ids)
     is_support = coef.any(axis=1)
     result = ClusterResult(
         cluster=cluster,
         n_rows=len(own),
         n_support=int(np.count_nonzero(is_support & is_own)),
         solutions=[replace(found, coef=np.empty(0)) for found in solved],
-        support=take_floats(block, is_support & is_own) if wants_support else None,
-        copies=take_floats(block, is_support & ~is_own) if copies else None,
+        support=block.choose(is_support & is_own) if wants_support else None,
+        copies=None if copies is None else block.choose(is_support & ~is_own),
     )
-    return result, block if not copies else block.take(np.flatnonzero(is_own))
+    return result, block if copies is None else block.choose(is_own)
 
 
 def solve_last_cluster(*args: Any) -> ClusterResult:
     """Solve a cluster as `solve_cluster` does, whose rows are not needed any more."""
     return solve_cluster(*args)[0]
-
-
-def take_floats(block: Block, is_chosen: Any) -> Block:
-    """Return some rows of a block as floats."""
-    taken = block.take(np.flatnonzero(is_chosen))
-    return replace(taken, X=as_floats(taken.X))
 
 
 def summarise(

@@ -159,6 +159,10 @@ class CollectionsMixin(ABC):
         local : estimator
             It can be saved with `widemargin.save`, exported and pickled.
         """
+        return self._make_local()
+
+    def _make_local(self) -> Any:
+        """Return an estimator for one machine that shares the fitted attributes."""
         params = {k: v for k, v in self.get_params(deep=False).items() if k != "client"}
         local = self._local_class(**params)
         fitted = {k: v for k, v in vars(self).items() if k not in params and k != "client"}
@@ -192,7 +196,7 @@ class CollectionsMixin(ABC):
     def _send_model(self) -> Any:
         """Return the local estimator as an object that Dask sends to every worker once."""
         check_is_fitted(self)
-        local = self.to_local()
+        local = self._make_local()
         # A task has one thread and a share of the memory of its worker.
         local.set_params(**{k: v for k, v in TASK_PARAMS.items() if k in local.get_params()})
         return delay_value(local, f"send-model-{uuid4().hex[:8]}")

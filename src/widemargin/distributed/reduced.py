@@ -1,42 +1,118 @@
 """The rows that reach the client as a small problem of their own, from which the model is made.
 
 These are the support vectors, the sampled rows and the rows of the background. The dual variables of
-all other rows are zero, so the model is that of all rows.
+all other rows are zero, so the model is that of all rows. The rows themselves stay in a `RowStore`
+until everything else of the model is known: the problem has their numbers as its only feature.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from widemargin.budget import worst_reason
-from widemargin.distributed.backgrounds import SentBackground, spread_coef
+from widemargin.distributed.backgrounds import KeptBackground, spread_coef
 from widemargin.distributed.binary_problems import Setting
 from widemargin.distributed.blocks import Block, FloatArray, as_floats, concatenate_blocks
 from widemargin.distributed.levels import ClusterResult, SolvedLevel
+from widemargin.distributed.row_store import RowStore
 from widemargin.divide.background import Background
+from widemargin.divide.cluster_models import ClusterParts
+from widemargin.divide.level_parts import describe_level
 from widemargin.divide.overlap import Copies
 from widemargin.divide.records import Level
+from widemargin.exact.classifier_base import SupportSet, collect_support
+from widemargin.exact.expansion import Expansion
 from widemargin.exact.solution import Solution
+from widemargin.kernels import CallableKernel
 from widemargin.problem import Problem, Subproblem
 
 
-def reduce_levels(setting: Setting, levels: list[SolvedLevel]) -> tuple[Problem, list[Level]]:
-    """Return the rows that the client has as a problem, and the levels on these rows.
+class Reduced(NamedTuple):
+    """What becomes the attributes of the model.
 
-    Of levels whose support vectors were not kept, only the record counts.
+    Attributes
+    ----------
+    problem : Problem
+        The rows that the client has, by their numbers.
+    subproblems : list of Subproblem
+        Its binary problems.
+    levels : list of Level
+        The levels on these rows. Only the record counts of levels whose support vectors were not
+        kept.
+    support : SupportSet
+        The support vectors of the last level.
+    parts : list of ClusterParts
+        The arrays of the models of the levels that are kept.
     """
+
+    problem: Problem
+    subproblems: list[Subproblem]
+    levels: list[Level]
+    support: SupportSet
+    parts: list[ClusterParts]
+
+
+def reduce_levels(
+    setting: Setting, levels: list[SolvedLevel], store: RowStore, keep_levels: bool
+) -> Reduced:
+    """Make the model of the last level, or of all levels, of what the client has."""
     rows = _collect_rows(levels)
-    problem = replace(rows, X=as_floats(rows.X)).as_problem(setting.classes)
+    problem = rows.as_problem(setting.classes)
     subproblems = setting.split(problem)
-    return problem, [_reduce(setting, rows, subproblems, level) for level in levels]
+    reduced = [_reduce(setting, rows, subproblems, level) for level in levels]
+    parts, support = [], None
+    for level in reduced if keep_levels else reduced[-1:]:
+        support = collect_support(problem, setting.kernel, subproblems, level.solutions)
+        described = describe_level(problem, setting.kernel, subproblems, level, support)
+        parts.append(_fetch_rows(setting, store, described, is_last=level is reduced[-1]))
+    assert support is not None
+    support = replace(support, vectors=take_first(parts[-1].vectors, len(support.rows)))
+    return Reduced(problem, subproblems, reduced, support, parts)
+
+
+def take_first(rows: Any, n_rows: int) -> Any:
+    """Return the first rows, which share the memory of dense rows."""
+    return rows if rows.shape[0] == n_rows else rows[:n_rows]
+
+
+def change_rows(
+    parts: ClusterParts, change: Callable[[Any], Any], change_vectors: Callable[[Any], Any]
+) -> ClusterParts:
+    """Return the arrays of a model with other rows; the support vectors are changed last."""
+    samples, background = parts.samples, parts.background
+    if background is not None:
+        background = Expansion(
+            background.kernel, change(background.vectors), background.columns, background.coef,
+            background.intercept,
+        )  # fmt: skip
+    samples = None if samples is None else change(samples)
+    return replace(
+        parts, samples=samples, background=background, vectors=change_vectors(parts.vectors)
+    )
+
+
+def _fetch_rows(
+    setting: Setting, store: RowStore, parts: ClusterParts, *, is_last: bool
+) -> ClusterParts:
+    """Return the arrays of a model with rows in the place of their numbers."""
+    # A user's function expects the numbers that a local fit would give it.
+    finish = as_floats if isinstance(setting.kernel, CallableKernel) else lambda rows: rows
+
+    def fetch(numbers: Any) -> Any:
+        return finish(store.fetch(numbers[:, 0]))
+
+    def arrange(numbers: Any) -> Any:
+        return finish(store.arrange(numbers[:, 0]))
+
+    return change_rows(parts, fetch, arrange if is_last else fetch)
 
 
 def _collect_rows(levels: list[SolvedLevel]) -> Block:
-    """Return all rows at the client, once each, in the order of their numbers."""
-    blocks = [block for level in levels for block in _blocks_of(level)]
-    joined = concatenate_blocks(
-        [replace(block, X=as_floats(block.X), coef=None) for block in blocks]
-    )
+    """Return all rows at the client, once each, in the order of their numbers in the user's data."""
+    blocks = [replace(block, coef=None) for level in levels for block in _blocks_of(level)]
+    joined = concatenate_blocks(blocks)
     _, first = np.unique(joined.ids, return_index=True)
     return joined.take(first)
 
@@ -91,7 +167,7 @@ def _join_solutions(coef: FloatArray, results: list[ClusterResult], p: int) -> S
 
 
 def _reduce_background(
-    setting: Setting, rows: Block, subproblems: list[Subproblem], background: SentBackground | None
+    setting: Setting, rows: Block, subproblems: list[Subproblem], background: KeptBackground | None
 ) -> Background | None:
     if background is None:
         return None
@@ -99,8 +175,8 @@ def _reduce_background(
     coef[np.searchsorted(rows.ids, background.support.ids)] = background.support.coef
     coefs = setting.read_slots(coef, rows.labels, subproblems)
     solutions = [
-        Solution(mine, np.empty(0), float(intercept), 0.0, 0.0, 0.0)
-        for mine, intercept in zip(coefs, background.model.intercept, strict=True)
+        Solution(mine, np.empty(0), found.intercept, 0.0, 0.0, 0.0)
+        for mine, found in zip(coefs, background.solutions, strict=True)
     ]
     return Background(solutions, [])
 

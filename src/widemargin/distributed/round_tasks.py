@@ -8,7 +8,6 @@ import numpy as np
 from widemargin.distributed.backgrounds import spread_coef
 from widemargin.distributed.binary_problems import Setting
 from widemargin.distributed.blocks import Block, FloatArray, join_blocks, with_coef
-from widemargin.distributed.levels import take_floats
 from widemargin.distributed.tasks import watch_cancellation
 from widemargin.exact.dual_problem import DualProblem
 from widemargin.kernels import Index
@@ -258,7 +257,7 @@ def finish_block(setting: Setting, state: State, offset: FloatArray) -> tuple[Bl
         above = gradient - middle
         loss.append(dual.upper @ np.maximum(-above, 0.0) - dual.lower @ np.maximum(above, 0.0))
     assert block.coef is not None
-    return take_floats(block, block.coef.any(axis=1)), np.array(loss)
+    return block.choose(block.coef.any(axis=1)), np.array(loss)
 
 
 def _count_support(block: Block) -> int:
@@ -316,7 +315,7 @@ def _find_limit(dual: DualProblem, coef: FloatArray, delta: FloatArray) -> float
 def _make_change(setting: Setting, block: Block) -> Change:
     """Return the rows of a block with dual variables that are not zero."""
     assert block.coef is not None
-    moved = take_floats(block, block.coef.any(axis=1))
+    moved = block.choose(block.coef.any(axis=1))
     return Change(moved.X, np.ascontiguousarray(spread_coef(setting, moved).T))
 
 

@@ -41,6 +41,7 @@ from widemargin.distributed.round_tasks import (
     spread_step,
     tell_step,
 )
+from widemargin.distributed.row_store import RowStore
 from widemargin.distributed.steps import choose_steps
 from widemargin.distributed.tasks import Tasks
 from widemargin.divide.level_reports import LevelReporter
@@ -73,7 +74,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Optimum:
-    """Result of the rounds: the support vectors, and one solution for each binary problem."""
+    """Result of the rounds: numbers of the support vectors, and a solution of each binary problem."""
 
     support: Block
     solutions: list[Solution]
@@ -95,11 +96,15 @@ class RoundRun:
         The same on the cluster.
     report : callable
         Called with a `Verdict` after every round.
+    store : RowStore
+        The rows that reach the client.
     """
 
-    def __init__(self, tasks: Tasks, setting: Setting, sent_setting: Any, report: Reporter) -> None:
+    def __init__(
+        self, tasks: Tasks, setting: Setting, sent_setting: Any, report: Reporter, store: RowStore
+    ) -> None:
         self.tasks, self.setting, self.sent_setting = tasks, setting, sent_setting
-        self.report = report
+        self.report, self.store = report, store
         self.n_iter: Any = 0
 
     def solve(self, blocks: list[Any]) -> Optimum:
@@ -170,12 +175,13 @@ class RoundRun:
         return after
 
     def _finish(self, states: list[Any], verdict: Verdict, reason: StopReason) -> Optimum:
-        finished = self.tasks.gather(
-            self._map("find-support", finish_block, states, [verdict.offset] * len(states))
-        )
+        finishing = self._map("find-support", finish_block, states, [verdict.offset] * len(states))
         self.tasks.release(states)
-        loss = np.sum([loss for _, loss in finished], axis=0)
-        gap = verdict.quadratic + verdict.linear + loss
+        support, losses = [], np.empty((len(states), len(verdict.offset)))
+        for k, (block, losses[k]) in self.tasks.gather_completed(finishing):
+            support.append(self.store.keep(block))
+            self.tasks.release([finishing[k]])
+        gap = verdict.quadratic + verdict.linear + losses.sum(axis=0)
         n_iter = np.broadcast_to(self.n_iter, gap.shape)
         solutions = [
             Solution(
@@ -185,7 +191,7 @@ class RoundRun:
             )
             for p in range(len(gap))
         ]  # fmt: skip
-        return Optimum(join_blocks([support for support, _ in finished]), solutions)
+        return Optimum(join_blocks(support), solutions)
 
 
 class _Pace:
@@ -249,15 +255,16 @@ def join_standings(setting: Setting, standings: list[Standing]) -> Verdict:
 
 
 def solve_whole(
-    tasks: Tasks, setting: Setting, sent_setting: Any, blocks: list[Any], report: LevelReporter
-) -> SolvedLevel:
+    tasks: Tasks, setting: Setting, sent_setting: Any, blocks: list[Any], report: LevelReporter,
+    store: RowStore,
+) -> SolvedLevel:  # fmt: skip
     """Solve the whole problem from the solutions of the blocks (DC-SVM Algorithm 1, line 15)."""
     start = perf_counter()
 
     def tell(verdict: Verdict) -> None:
         report.report_round(verdict.n_support, float(verdict.violation.max()))
 
-    found = RoundRun(tasks, setting, sent_setting, tell).solve(blocks)
+    found = RoundRun(tasks, setting, sent_setting, tell, store).solve(blocks)
     n_rows, n_support = int(report.sizes[0]), len(found.support)
     result = ClusterResult(0, n_rows, n_support, found.solutions, found.support, None)
     report.finish_cluster(0, found.solutions, n_support)

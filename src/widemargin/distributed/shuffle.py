@@ -1,5 +1,8 @@
 """Rows moved between workers: every cluster's rows, and its copies, to the worker that solves it.
 
+A piece from every block for every cluster would be too many tasks for Dask. Rows therefore move in
+groups of clusters, and the worker that receives a group sorts its rows by cluster.
+
 Copies are rows of other clusters on which a cluster also trains (`widemargin.divide.overlap`). Which
 rows are nearest to a cluster is known to no worker alone, so every block counts its candidates in
 bins of their distance, and the client finds for each cluster the distance up to which rows join it.
@@ -11,22 +14,45 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from widemargin.distributed.blocks import Block
+from widemargin.distributed.blocks import Block, join_blocks
 from widemargin.distributed.division import N_BINS, Candidates, Division
 from widemargin.distributed.tasks import Tasks
 from widemargin.divide.partition import split_by_group
 from widemargin.kernels import Index
 
+#: Groups of clusters for every thread: the more, the less memory a group takes while it is sorted.
+GROUPS_PER_THREAD = 8
+
+
+class Sorted(NamedTuple):
+    """Rows of a block, and the cluster to which each of them goes."""
+
+    block: Block
+    clusters: NDArray[np.int32]
+
+    def take(self, cluster: int) -> Block:
+        """Return the rows of a cluster."""
+        return self.block.take(np.flatnonzero(self.clusters == cluster))
+
+
+class Parcel(NamedTuple):
+    """Rows of one block that go to a group of clusters: their own, and copies of others' rows."""
+
+    own: Sorted
+    copies: Sorted | None
+
 
 class Share(NamedTuple):
-    """Rows of one block that go to a cluster: its own, and copies of those of other clusters."""
+    """Rows of a cluster: its own, and copies of those of other clusters."""
 
     own: Block
     copies: Block | None
 
 
-def regroup(tasks: Tasks, blocks: list[Any], division: Division, overlap: float) -> list[list[Any]]:
-    """Return for each cluster the futures of its rows, one `Share` from every block that has some.
+def regroup(
+    tasks: Tasks, blocks: list[Any], division: Division, overlap: float, n_threads: int
+) -> list[Any]:
+    """Return the futures of the rows of each cluster, a `Share`; releases the blocks.
 
     ``overlap`` is the number of copies as a share of the rows of a cluster.
     """
@@ -34,15 +60,35 @@ def regroup(tasks: Tasks, blocks: list[Any], division: Division, overlap: float)
     candidates, limits, n_copies = [None] * n_blocks, None, np.zeros_like(division.counts)
     if overlap:
         candidates, limits, n_copies = _find_copies(tasks, division, overlap)
-    parts = tasks.map(
+    counts = division.counts + n_copies
+    groups = group_clusters(counts.sum(axis=0), GROUPS_PER_THREAD * n_threads)
+    parcels = tasks.map(
         "split-rows", split_rows, blocks, division.clusters, candidates, [limits] * n_blocks,
-        [n_clusters] * n_blocks,
+        [groups] * n_blocks,
     )  # fmt: skip
-    goes = (division.counts + n_copies) > 0
-    return [
-        [tasks.submit("move-rows", getitem, parts[b], c) for b in np.flatnonzero(goes[:, c])]
-        for c in range(n_clusters)
-    ]
+    # Every block goes as soon as it is split: the workers may not have the memory to hold rows twice.
+    tasks.release(blocks)
+    shares: list[Any] = [None] * n_clusters
+    for g in range(groups.max() + 1):
+        members = np.flatnonzero(groups == g)
+        moved = [
+            tasks.submit("move-rows", getitem, parcels[b], g)
+            for b in np.flatnonzero(counts[:, members].any(axis=1))
+        ]
+        joined = tasks.submit("sort-rows", sort_parcels, moved, members)
+        tasks.release(moved)
+        for k, c in enumerate(members):
+            shares[c] = tasks.submit("take-cluster", getitem, joined, k)
+        tasks.release([joined])
+    tasks.release(parcels)
+    return shares
+
+
+def group_clusters(sizes: Index, most: int) -> NDArray[np.int32]:
+    """Return the group of every cluster: at most so many groups, of similar numbers of rows."""
+    middles = np.cumsum(sizes) - 0.5 * sizes
+    _, groups = np.unique((middles * (most / max(sizes.sum(), 1))).astype(int), return_inverse=True)
+    return groups.astype(np.int32)
 
 
 def _find_copies(tasks: Tasks, division: Division, overlap: float) -> tuple[list[Any], Any, Index]:
@@ -83,15 +129,34 @@ def split_rows(
     clusters: NDArray[np.int32],
     candidates: Candidates | None,
     limits: Index | None,
-    n_clusters: int,
-) -> list[Share]:
-    """Split a block into what goes to each cluster; ``limits`` is None without copies."""
-    own = [block.take(rows) for rows in split_by_group(clusters, n_clusters)]
+    groups: NDArray[np.int32],
+) -> list[Parcel]:
+    """Split a block into what goes to each group of clusters; ``limits`` is None without copies."""
+    own = _split(block, np.arange(len(block)), clusters, groups)
     if candidates is None or limits is None:
-        return [Share(mine, None) for mine in own]
+        return [Parcel(mine, None) for mine in own]
     joins = candidates.bins < limits[candidates.wanted]
-    rows = candidates.rows[joins]
-    at = split_by_group(candidates.wanted[joins], n_clusters)
+    copies = _split(block, candidates.rows[joins], candidates.wanted[joins], groups)
+    return [Parcel(*both) for both in zip(own, copies, strict=True)]
+
+
+def _split(
+    block: Block, rows: Index, clusters: NDArray[np.int32], groups: NDArray[np.int32]
+) -> list[Sorted]:
+    """Split rows, some of which may occur several times, by the groups of their clusters."""
     return [
-        Share(mine, block.take(np.sort(rows[places]))) for mine, places in zip(own, at, strict=True)
+        Sorted(block.take(rows[at]), clusters[at])
+        for at in split_by_group(groups[clusters], int(groups.max()) + 1)
+    ]
+
+
+def sort_parcels(parcels: list[Parcel], members: Index) -> list[Share]:
+    """Return the rows of every cluster of a group, in the order of their numbers."""
+    copies = [parcel.copies for parcel in parcels if parcel.copies is not None]
+    return [
+        Share(
+            join_blocks([parcel.own.take(c) for parcel in parcels]),
+            join_blocks([each.take(c) for each in copies]) if copies else None,
+        )
+        for c in members
     ]

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
+from itertools import islice
 from typing import Any, Self
 from uuid import uuid4
 
@@ -136,6 +137,7 @@ class Tasks:
 
     def submit(self, what: str, function: Callable[..., Any], *args: Any) -> Any:
         """Start a task, and return its future."""
+        self._require_running()
         # Few messages per task: Dask would look for a size of the arguments of every task.
         return self.keep([self.client.submit(function, *args, key=self.name(what), pure=False)])[0]
 
@@ -173,10 +175,24 @@ class Tasks:
 
     def gather_completed(self, futures: Sequence[Any]) -> Iterator[tuple[int, Any]]:
         """Yield position and result of every task, in the order in which they complete."""
+        return self.gather_started(iter(futures), len(futures))
+
+    def gather_started(self, starts: Iterator[Any], n_at_once: int) -> Iterator[tuple[int, Any]]:
+        """Yield position and result of tasks, in the order in which they complete.
+
+        ``starts`` starts a task whenever its future is asked for. So many tasks are under way at
+        once: the next one is started when another one is done.
+        """
         distributed = import_dask()
-        position = {future.key: k for k, future in enumerate(futures)}
-        pending, give_up_at = list(futures), start_deadline(NO_WORKER_SECONDS)
-        while pending:
+        position: dict[str, int] = {}
+        pending: list[Any] = []
+        give_up_at = start_deadline(NO_WORKER_SECONDS)
+        while True:
+            for future in islice(starts, n_at_once - len(pending)):
+                position[future.key] = len(position)
+                pending.append(future)
+            if not pending:
+                return
             try:
                 done, _ = distributed.wait(
                     pending, timeout=LOOK_SECONDS, return_when="FIRST_COMPLETED"
@@ -219,9 +235,12 @@ class Tasks:
             return _NOT_YET
 
     def _has_workers(self) -> bool:
+        self._require_running()
+        return bool(self.client.ncores())
+
+    def _require_running(self) -> None:
         if self.client.status != "running":
             raise RuntimeError(self._explain_loss())
-        return bool(self.client.ncores())
 
     def _explain_loss(self) -> str:
         return (
