@@ -48,6 +48,7 @@ def test_the_text_of_an_error_does_not_change_a_fingerprint():
         ("exact/machine.py", True),
         ("kernels/__init__.py", True),
         ("kernels/sums.py", True),
+        ("kernels/anova.py", False),
         ("exact/tuner.py", False),
         ("files.py", False),
     ],
@@ -56,7 +57,10 @@ def test_what_an_estimator_imports_changes_its_fingerprint(tmp_path, changed, ma
     modules = {
         "exact/machine.py": "from widemargin.kernels import add\nfrom widemargin.files import f\n",
         "exact/tuner.py": "from widemargin.exact.machine import add\n",
-        "kernels/__init__.py": "from widemargin.kernels.sums import add\n",
+        "kernels/__init__.py": (
+            "from widemargin.kernels.sums import add\nfrom widemargin.kernels.anova import pairs\n"
+        ),
+        "kernels/anova.py": PLAIN,
         "kernels/sums.py": PLAIN,
         "files.py": PLAIN,
     }

@@ -120,6 +120,22 @@ def test_wide_sparse_rows(name):
     assert_allclose(kernel(X, Z), kernel.exact(X, Z), atol=1e-5)
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e-120, 1e140])
+@pytest.mark.parametrize("name", ["anova_chi2", "anova_intersection"])
+def test_exact_values_of_sparse_rows_are_those_of_dense_rows(name, scale):
+    rng = np.random.default_rng(0)
+    X, Z = (scale * rng.exponential(size=(n, 30)) * (rng.random((n, 30)) < 0.3) for n in (17, 11))
+    X[3], Z[5] = 0.0, 0.0
+    kernel = KERNELS[name][0]().adapt(X, np.ones(len(X)))
+    found = kernel.exact(sparse.csr_matrix(X), sparse.csr_matrix(Z))
+    assert_allclose(found, kernel.exact(X, Z), rtol=1e-13)
+    assert not found[3].any()
+    assert not found[:, 5].any()
+    # The value of a row does not depend on the others.
+    alone = kernel.exact(sparse.csr_matrix(X[[7]]), sparse.csr_matrix(Z))
+    assert_allclose(alone[0], found[7], rtol=0)
+
+
 def test_radial_kernel_far_from_the_origin():
     X = interacting()[0]
     kernel = AnovaRBF(gamma=4.0).adapt(X, np.ones(len(X)))

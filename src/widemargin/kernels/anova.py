@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from widemargin.kernels import tiles_fast as tiles
+from widemargin.kernels.anova_fast import sum_sparse_pairs
 from widemargin.kernels.base import Points, TiledKernel, as_dense, check_width
 from widemargin.kernels.summed import (
     DENSE_BYTES,
@@ -169,6 +170,20 @@ class _HistogramAnova(AnovaKernel):
         # The loops divide by stored values, and a tiny one becomes zero in float32.
         values.eliminate_zeros()
         return Points(_fix_indices(values), np.zeros(X.shape[0], np.float32))
+
+    def exact(self, X: Any, Z: Any) -> FloatArray:
+        if not (sparse.issparse(X) and sparse.issparse(Z)):
+            return super().exact(X, Z)
+        check_width(X.shape[1], Z.shape[1])
+        # Most features of two sparse rows are zero.
+        stored = [
+            array
+            for rows in (_fix_indices(sparse.csr_matrix(rows)) for rows in (X, Z))
+            for array in (rows.data.astype(np.float64), rows.indices, rows.indptr)
+        ]
+        sums, pairs = np.empty((2, X.shape[0], Z.shape[0]))
+        sum_sparse_pairs(self.op == tiles.MIN, X.shape[1], *stored, sums, pairs)
+        return self.curve_factor * sums + self.pair_factor * pairs
 
     def _self_sums(self, X: Any) -> tuple[FloatArray, FloatArray]:
         if sparse.issparse(X):
