@@ -23,17 +23,16 @@ from typing import Any
 import dask
 import dask.array as da
 import numpy as np
-from scipy import sparse
 from scipy.optimize import nnls
 
+from benchmarks.deformed_digits import deform_digits
 from benchmarks.experiments import render_rows
 from benchmarks.machine import describe_machine
-from benchmarks.papers.sets import ROUND_DIGITS, load_set
+from benchmarks.papers.sets import load_set
 from benchmarks.storage import read_measurements, write_measurements
 from benchmarks.timing import read_peak_rss
 from distributed import Client, LocalCluster, wait
 from widemargin import DCSVC
-from widemargin.datasets import load
 from widemargin.distributed import DaskAdditiveSVC, DaskDCSVC
 
 TITLE = "Fits on a Dask cluster"
@@ -84,39 +83,6 @@ def make_digits(n_rows: int) -> tuple[Any, Any]:
     X = [da.from_delayed(part[0], (n, 784), np.uint8) for part, n in zip(parts, sizes, strict=True)]
     y = [da.from_delayed(part[1], (n,), np.int64) for part, n in zip(parts, sizes, strict=True)]
     return da.concatenate(X), da.concatenate(y)
-
-
-def deform_digits(n_rows: int, seed: int, n_maps: int = 50) -> tuple[Any, Any]:
-    """Some digits of mnist: ``n_maps`` random maps of the plane, each for as many images."""
-    source, rng = load("mnist"), np.random.default_rng(seed)
-    rows = rng.integers(len(source.y_train), size=n_rows)
-    images = source.X_train.reshape(-1, 784)[rows].astype(np.float32)
-    for part in np.array_split(np.arange(n_rows), n_maps):
-        images[part] = images[part] @ draw_map(rng).T
-    y = np.isin(source.y_train[rows], ROUND_DIGITS).astype(np.int64)
-    return np.clip(images.round(), 0, 255).astype(np.uint8), y
-
-
-def draw_map(rng: np.random.Generator, side: int = 28) -> Any:
-    """A random map of the plane as a matrix that interpolates the pixels of an image."""
-    angle, scale = rng.uniform(-0.2, 0.2), rng.uniform(0.85, 1.15, 2)
-    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]) / scale
-    at = np.stack(np.meshgrid(np.arange(side), np.arange(side), indexing="ij")).reshape(2, -1)
-    middle = (side - 1) / 2
-    found = turn @ (at - middle) + middle + rng.uniform(-2, 2, (2, 1))
-    low = np.floor(found).astype(int)
-    parts, pixels = [], np.arange(side * side)
-    for step in np.ndindex(2, 2):
-        corner = low + np.array(step)[:, None]
-        weight = np.prod(1.0 - np.abs(found - corner), axis=0)
-        inside = ((corner >= 0) & (corner < side)).all(axis=0)
-        places = corner[0] * side + corner[1]
-        parts.append(
-            sparse.csr_matrix(
-                (weight[inside], (pixels[inside], places[inside])), (side * side, side * side)
-            )
-        )
-    return sum(parts).toarray().astype(np.float32)
 
 
 def read_task_seconds(dask_worker: Any) -> float:

@@ -18,6 +18,7 @@ from benchmarks.papers.panels import (
     FOURIER,
     INK,
     LINEAR,
+    NYSTROEM,
     POWER_MEAN,
     SMALL,
     SPECTRAL,
@@ -70,7 +71,9 @@ def describe_mean(rows: list[Row]) -> str:
 
 
 #: Looks of approximations by the first word of their names.
-FAMILIES = {"PmSVM": POWER_MEAN, "Fourier": FOURIER, "spectral": SPECTRAL}
+FAMILIES = {
+    "PmSVM": POWER_MEAN, "Fourier": FOURIER, "spectral": SPECTRAL, "Nystroem": NYSTROEM,
+}  # fmt: skip
 #: Approximations by three numbers a value.
 SLICES = {PAPER_TABLE: "-", "Fourier map, 3 columns": DASHED, "spectral, rank 3": (0, (1.5, 1))}
 

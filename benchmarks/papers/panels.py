@@ -38,6 +38,7 @@ RANDOM = make_look("#555555", "X", linestyle=DASHED)
 EXACT = POWER_MEAN = make_look(*STYLES["KernelSVC"])
 SPECTRAL = make_look(*STYLES["AdditiveSVC chi2"])
 FOURIER = make_look(*STYLES["LaSVM"])
+NYSTROEM = make_look(*STYLES["LLSVM"])
 BINS = make_look(*STYLES["DC-SVM"])
 LINEAR = make_look(*STYLES["LIBLINEAR"], linestyle=DASHED)
 

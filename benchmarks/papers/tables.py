@@ -8,7 +8,13 @@ from benchmarks.experiments import Row
 from benchmarks.freshness import MARK, is_stale
 from benchmarks.harness import Record
 from benchmarks.papers.methods import GROUPS, Options
-from benchmarks.papers.plan import DCSVM_SETTINGS, DEFAULT_SETTINGS, STUDIES, VALUE_METHODS
+from benchmarks.papers.plan import (
+    DCSVM_SETTINGS,
+    DEFAULT_SETTINGS,
+    STUDIES,
+    SUBSTITUTES,
+    VALUE_METHODS,
+)
 from benchmarks.papers.published import Published, count_decimals, read_published
 from benchmarks.papers.sets import SETS
 from benchmarks.papers.verdicts import find_difference, judge_accuracy, judge_speed
@@ -64,7 +70,7 @@ def show_cells(name: str, cells: list[Record]) -> Shown:
     """A table whose rows are methods on data sets."""
     published = read_published(name)
     rows, used = [], []
-    for row in published["rows"]:
+    for row in [*published["rows"], *list_substitutes(name, published, cells)]:
         for cell in list_cells(name, row["dataset"], row["method"], cells):
             used.append(cell)
             peer = find_reference(name, row["dataset"], cell, cells)
@@ -72,6 +78,17 @@ def show_cells(name: str, cells: list[Record]) -> Shown:
             rows.append(compared | show_default(name, row, cell, cells))
     shown = make_shown(name, published, rows, used)
     return replace(shown, notes=[*shown.notes, *extrapolate_reference(name, published, cells)])
+
+
+def list_substitutes(name: str, published: Published, cells: list[Record]) -> list[Record]:
+    """Published rows once more, with the name of other data on which they were measured too."""
+    known = SUBSTITUTES.get(name, {})
+    found = []
+    for row in published["rows"]:
+        data, methods = known.get(row["dataset"], ("", ()))
+        if row["method"] in methods and find_cell(name, data, row["method"], cells):
+            found.append({**row, "dataset": data})
+    return found
 
 
 def rename(name: str, dataset: str, method: str = "") -> str:

@@ -77,6 +77,24 @@ def record(data="ijcnn1", method="LIBSVM", rows=49_990, group="kernel", **more):
             "options": options, "limit_s": 100.0, "machine": MACHINE, **measured, **more}  # fmt: skip
 
 
+def test_other_data_in_the_place_of_those_not_to_be_had_have_rows_of_their_own():
+    early = {"stop_level": 3}
+    found = [
+        record(data, "DC-SVM", rows, options=early, accuracy=accuracy, n_test=10_000)
+        for data, rows, accuracy in (("mnist", 60_000, 97.67), ("mnist-deformed", 10**6, 98.9))
+    ]
+    shown = {row["data"]: row for row in tables.show_cells("dcsvm-table-4", found).rows
+             if row["method"] == "DC-SVM (early)"}  # fmt: skip
+    assert shown["mnist8m"]["here: accuracy (%)"] == 97.67
+    deformed = shown["mnist-deformed"]
+    assert deformed["rows here"] == 10**6
+    assert deformed["here: accuracy (%)"] == 98.9
+    assert deformed["paper: accuracy (%)"] == shown["mnist8m"]["paper: accuracy (%)"]
+    assert deformed["verdict"].startswith("not comparable: a million digits")
+    without = tables.show_cells("dcsvm-table-4", found[:1]).rows
+    assert "mnist-deformed" not in {row["data"] for row in without}
+
+
 @pytest.mark.parametrize(
     ("here", "paper", "decimals", "n_test", "expected"),
     [
