@@ -34,9 +34,12 @@ from benchmarks.timing import read_peak_rss
 from distributed import Client, LocalCluster, wait
 from widemargin import DCSVC
 from widemargin.distributed import DaskAdditiveSVC, DaskDCSVC
+from widemargin.distributed.shuffle import GROUPS_PER_THREAD
 
 TITLE = "Fits on a Dask cluster"
 RESULTS = Path("benchmarks", "results", "distributed.jsonl")
+#: Workers of most experiments, each with one thread.
+N_WORKERS = 2
 #: Features and rows of a chunk of the synthetic set, its parameters, and rows per cluster.
 N_FEATURES, CHUNK_ROWS, CLUSTER_ROWS = 50, 50_000, 7812
 SYNTHETIC = {"C": 10.0, "gamma": 0.005, "n_levels": 1, "stop_level": 1, "background": 0}
@@ -145,7 +148,7 @@ def run_overhead(n_rows: int = 464_810) -> Iterator[Row]:
     data = load_set("covtype", n_rows)
     params = {**data.params, **EARLY}
     X, y = data.X_train, data.y_train
-    with open_cluster(2) as client:
+    with open_cluster(N_WORKERS) as client:
         blocks = client.persist(as_collections(X, y))
         DCSVC(**params, n_jobs=2).fit(X[:5000], y[:5000])
         for _ in range(2):
@@ -195,7 +198,7 @@ def run_memory(n_rows: int = 2_000_000) -> Iterator[Row]:
 
 def fit_made(n_rows: int) -> Row:
     """Fit the synthetic set, made by two workers."""
-    with open_cluster(2) as client:
+    with open_cluster(N_WORKERS) as client:
         X, y = make_synthetic(n_rows)
         params = suit(SYNTHETIC, n_rows)
         model = DaskDCSVC(**params, client=client)
@@ -210,7 +213,7 @@ def fit_made(n_rows: int) -> Row:
 
 def run_digits(n_rows: int = 2_000_000) -> Iterator[Row]:
     """Deformed digits, round ones against others, early, made by two workers: memory of all."""
-    with open_cluster(2) as client:
+    with open_cluster(N_WORKERS) as client:
         X, y = make_digits(n_rows)
         params = suit(DIGITS, n_rows)
         model = DaskDCSVC(**params, client=client)
@@ -225,7 +228,7 @@ def run_digits(n_rows: int = 2_000_000) -> Iterator[Row]:
 
 def run_additive(n_rows: int = 2_000_000) -> Iterator[Row]:
     """Deformed digits, `DaskAdditiveSVC` with the chi2 kernel, made by two workers."""
-    with open_cluster(2) as client:
+    with open_cluster(N_WORKERS) as client:
         X, y = make_digits(n_rows)
         model = DaskAdditiveSVC(client=client)
         _, row = measure(client, lambda: model.fit(X, y))
@@ -238,7 +241,7 @@ def run_additive(n_rows: int = 2_000_000) -> Iterator[Row]:
 
 def run_predict(n_rows: int = 10_000_000) -> Iterator[Row]:
     """Synthetic set, early model of 100,000 rows: lazy predictions of rows made by two workers."""
-    with open_cluster(2) as client:
+    with open_cluster(N_WORKERS) as client:
         model = DaskDCSVC(**suit(SYNTHETIC, 100_000), client=client)
         model.fit(*make_synthetic(100_000))
         X, _ = make_synthetic(n_rows)
@@ -254,7 +257,7 @@ def run_exact(sizes: tuple[int, ...] = (20_000, 50_000)) -> Iterator[Row]:
     for n_rows in sizes:
         data = load_set("covtype", n_rows)
         X, y = data.X_train, data.y_train
-        with open_cluster(2) as client:
+        with open_cluster(N_WORKERS) as client:
             local, took = measure_local(lambda: DCSVC(**data.params, n_jobs=2).fit(X, y))  # noqa: B023
             yield {
                 "method": "DCSVC(n_jobs=2)", "rows": len(y), **took, "objective": local.objective_,
@@ -272,8 +275,9 @@ def run_exact(sizes: tuple[int, ...] = (20_000, 50_000)) -> Iterator[Row]:
 def estimate_cost(measurements: list[dict[str, Any]]) -> list[Row]:
     """A model of the cost of an early fit with clusters of a fixed size.
 
-    A row costs a fixed time to make, assign and solve. Every partition sends a piece to every cluster,
-    which costs Dask a fixed time. The largest of the growth is not fitted, but checks the model.
+    A row costs a fixed time to make, assign and solve. Every partition sends a piece to every group of
+    clusters, and every cluster is a piece that is solved, which costs Dask a fixed time each. The
+    largest of the growth is not fitted, but checks the model.
     """
     rows = {m["experiment"]: m["rows"] for m in measurements}
     if "growth" not in rows or "memory" not in rows:
@@ -305,10 +309,11 @@ def _count_clusters(n_rows: Any) -> Any:
 
 
 def _count_work(n_rows: Any) -> Any:
-    """Number of rows, and of pieces that partitions send to clusters."""
+    """Number of rows, and of pieces: what partitions send to groups of clusters, and the clusters."""
     n_rows = np.asarray(n_rows, np.float64)
-    pieces = np.ceil(n_rows / CHUNK_ROWS) * _count_clusters(n_rows)
-    return np.stack([n_rows, pieces], axis=-1)
+    clusters = _count_clusters(n_rows)
+    groups = np.minimum(N_WORKERS * GROUPS_PER_THREAD, clusters)
+    return np.stack([n_rows, np.ceil(n_rows / CHUNK_ROWS) * groups + clusters], axis=-1)
 
 
 EXPERIMENTS: dict[str, Callable[..., Iterator[Row]]] = {

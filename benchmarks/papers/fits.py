@@ -57,8 +57,22 @@ def measure(method: Method, data: BenchmarkData, options: Options) -> Iterator[R
         "predict_s": predict.cpu_seconds,
         "accuracy": 100.0 * float(np.mean(predict.value == data.y_test)),
         "n_vectors": count_vectors(model),
+        "levels": describe_levels(model),
         "peak_gb": read_peak_rss() / 1e9,
     }
+
+
+def describe_levels(model: Any) -> list[Record]:
+    """Wall seconds of every level of a divided machine, in the order they were solved."""
+    return [
+        {
+            "level": level.level,
+            "clusters": level.n_clusters,
+            "clustering (s)": level.clustering_seconds,
+            "solving (s)": level.solving_seconds,
+        }
+        for level in getattr(model, "levels_", [])
+    ]
 
 
 def count_vectors(model: Any) -> int | None:

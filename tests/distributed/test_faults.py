@@ -79,7 +79,7 @@ def kill_before(client, monkeypatch, wanted):
     return killed
 
 
-@pytest.mark.parametrize("what", ["describe-rows", "split-rows"])
+@pytest.mark.parametrize("what", ["describe-rows", "split-rows", "sort-rows", "solve-cluster"])
 def test_a_worker_killed_before_any_phase_changes_nothing(client, doomed, moons, monkeypatch, what):
     early = {"gamma": 2.0, "n_clusters": 3, "n_levels": 2, "stop_level": 2}
     undisturbed = DaskDCSVC(**early, client=client).fit(*moons)
