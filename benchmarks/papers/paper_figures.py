@@ -7,6 +7,7 @@ from pathlib import Path
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
+from benchmarks import divide
 from benchmarks.papers.additive_figures import (
     draw_anchors,
     draw_cost,
@@ -18,7 +19,11 @@ from benchmarks.papers.divide_figures import draw_bound, draw_levels, draw_poly,
 from benchmarks.papers.figures import SETTINGS, save_figures
 from benchmarks.papers.panels import Measured
 from benchmarks.papers.report import Report, render_picture
-from benchmarks.papers.tables import Shown, read_study
+from benchmarks.papers.tables import Shown
+from benchmarks.storage import read_measurements
+
+#: Experiment with the levels of our default on all rows of covtype.
+ALL_LEVELS = "covtype-exact"
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,12 @@ class Picture:
 
 def draw_exhibits(report: Report) -> dict[str, Figure]:
     """Figures by exhibit, of those whose data are on file."""
-    all_levels, _ = read_study("dcsvm-table-6")
+    all_levels = [
+        row
+        for measured in read_measurements(divide.RESULTS)
+        if measured["experiment"] == ALL_LEVELS
+        for row in measured["rows"]
+    ]
     with plt.rc_context(SETTINGS):
         return {
             shown.name: PICTURES[shown.name].draw(Measured(shown.rows, report.cells, all_levels))

@@ -1,5 +1,6 @@
 """What the papers print: one YAML file a table in ``published/``."""
 
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,20 @@ def read_stated(name: str) -> list[dict[str, Any]]:
     """Numbers that a paper states about a figure; ``name`` is such as ``"dcsvm-figure-1"``."""
     paper, kind, number = name.split("-")
     return [row for row in read_published(f"{paper}-{kind}s")["rows"] if row[kind] == number]
+
+
+def read_notes(name: str) -> list[str]:
+    """Remarks on a figure or statement: those that begin with its name, such as "Figure 1 - ...".
+
+    "Figures 1 and 2 - ..." are remarks on both.
+    """
+    paper, kind, number = name.split("-")
+    found = []
+    for note in read_published(f"{paper}-{kind}s")["notes"]:
+        head, dash, _ = note.partition(" - ")
+        if dash and head.startswith(kind.capitalize()) and number in re.findall(r"\d+", head):
+            found.append(note)
+    return found
 
 
 def count_decimals(name: str, dataset: str) -> int:

@@ -118,7 +118,7 @@ def make_report(names=tuple(ROWS), **changed):
 
 @pytest.fixture(autouse=True)
 def without_files(monkeypatch):
-    monkeypatch.setattr(paper_figures, "read_study", lambda name: ([], None))
+    monkeypatch.setattr(paper_figures, "read_measurements", lambda path: [])
 
 
 def test_every_figure_has_a_picture_and_a_caption():
