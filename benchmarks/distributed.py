@@ -34,7 +34,6 @@ from benchmarks.timing import read_peak_rss
 from distributed import Client, LocalCluster, wait
 from widemargin import DCSVC
 from widemargin.distributed import DaskAdditiveSVC, DaskDCSVC
-from widemargin.distributed.shuffle import GROUPS_PER_THREAD
 
 TITLE = "Fits on a Dask cluster"
 RESULTS = Path("benchmarks", "results", "distributed.jsonl")
@@ -42,6 +41,8 @@ RESULTS = Path("benchmarks", "results", "distributed.jsonl")
 N_WORKERS = 2
 #: Features and rows of a chunk of the synthetic set, its parameters, and rows per cluster.
 N_FEATURES, CHUNK_ROWS, CLUSTER_ROWS = 50, 50_000, 7812
+#: Sampled rows for each cluster, and in all at least.
+SAMPLED_PER_CLUSTER, LEAST_SAMPLE = 8, 1000
 SYNTHETIC = {"C": 10.0, "gamma": 0.005, "n_levels": 1, "stop_level": 1, "background": 0}
 EARLY = {"n_levels": 3, "stop_level": 3}
 #: Rows of a chunk of digits, and their parameters.
@@ -64,9 +65,10 @@ def open_cluster(n_workers: int) -> Iterator[Client]:
 
 
 def suit(params: Row, n_rows: int) -> Row:
-    """Parameters with clusters of `CLUSTER_ROWS` rows, and eight sampled rows for each."""
+    """Parameters with clusters of `CLUSTER_ROWS` rows, and some sampled rows for each."""
     n_clusters = max(4, round(n_rows / CLUSTER_ROWS))
-    return {**params, "n_clusters": n_clusters, "sample_size": max(1000, 8 * n_clusters)}
+    sample_size = max(LEAST_SAMPLE, SAMPLED_PER_CLUSTER * n_clusters)
+    return {**params, "n_clusters": n_clusters, "sample_size": sample_size}
 
 
 def make_synthetic(n_rows: int, chunk_rows: int = CHUNK_ROWS, seed: int = 0) -> tuple[Any, Any]:
@@ -275,9 +277,8 @@ def run_exact(sizes: tuple[int, ...] = (20_000, 50_000)) -> Iterator[Row]:
 def estimate_cost(measurements: list[dict[str, Any]]) -> list[Row]:
     """A model of the cost of an early fit with clusters of a fixed size.
 
-    A row costs a fixed time to make, assign and solve. Every partition sends a piece to every group of
-    clusters, and every cluster is a piece that is solved, which costs Dask a fixed time each. The
-    largest of the growth is not fitted, but checks the model.
+    A row costs a fixed time to make, move and solve, and a time for every sampled row with which it
+    is compared to find its cluster. The largest of the growth is not fitted, but checks the model.
     """
     rows = {m["experiment"]: m["rows"] for m in measurements}
     if "growth" not in rows or "memory" not in rows:
@@ -294,7 +295,7 @@ def estimate_cost(measurements: list[dict[str, Any]]) -> list[Row]:
     return [
         {
             "rows": int(n), "clusters": int(_count_clusters(n)),
-            "pieces": int(_count_work(n)[1]),
+            "sampled rows": int(_count_work(n)[1] / n),
             "measured (CPU s)": float(seconds[k]) if k < len(points) else None,
             "model (CPU s)": float(model[k]),
             "model of rows alone (CPU s)": float(factors[0] * n),
@@ -309,11 +310,10 @@ def _count_clusters(n_rows: Any) -> Any:
 
 
 def _count_work(n_rows: Any) -> Any:
-    """Number of rows, and of pieces: what partitions send to groups of clusters, and the clusters."""
+    """Number of rows, and of comparisons of rows with sampled rows."""
     n_rows = np.asarray(n_rows, np.float64)
-    clusters = _count_clusters(n_rows)
-    groups = np.minimum(N_WORKERS * GROUPS_PER_THREAD, clusters)
-    return np.stack([n_rows, np.ceil(n_rows / CHUNK_ROWS) * groups + clusters], axis=-1)
+    sampled = np.maximum(LEAST_SAMPLE, SAMPLED_PER_CLUSTER * _count_clusters(n_rows))
+    return np.stack([n_rows, n_rows * sampled], axis=-1)
 
 
 EXPERIMENTS: dict[str, Callable[..., Iterator[Row]]] = {
