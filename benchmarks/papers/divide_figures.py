@@ -153,7 +153,7 @@ def draw_all_levels(axes: Axes, rows: list[Row]) -> None:
                 write_at(axes, words, point, (right, 0))
     use_log(axes, (10, 1_000, 100_000))
     axes.margins(0.2)
-    name_panel(axes, "Accuracy, all 464,810 rows, DCSVC()", "seconds (log scale)", ACCURACY)
+    name_panel(axes, "Accuracy of DCSVC(), all rows", "seconds (log scale)", ACCURACY)
 
 
 def draw_methods(axes: Axes, curves: dict[str, list[Record]]) -> None:
