@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import make_classification, make_moons
+from sklearn.exceptions import NotFittedError
 
 import widemargin
 from widemargin import DCSVC
@@ -185,6 +186,60 @@ def test_workers_hold_rows_once_and_few_clusters_at_a_time(client, moons):
     rows, solving = np.array(seen).T
     assert rows[-1] == 0
     assert solving.max() <= 2 * STARTED_PER_THREAD
+
+
+def test_dense_and_sparse_chunks_together(client, digits_like):
+    X, y = digits_like
+    X = np.where(X > 1.0, X, 0.0)
+    blocks, labels = as_arrays(X, y)
+    rows = blocks.map_blocks(
+        lambda part, block_id: sparse.csr_matrix(part) if block_id[0] == 1 else part, dtype=X.dtype
+    )
+    params = EARLY | {"gamma": 0.1, "background": 300}
+    model = DaskDCSVC(**params).fit(rows, labels)
+    assert model.score(X, y) == pytest.approx(
+        DaskDCSVC(**params).fit(blocks, labels).score(X, y), abs=0.01
+    )
+
+
+def test_parameters_that_change_after_a_fit_change_no_prediction(client, moons):
+    X, y = moons
+    blocks, labels = as_arrays(X, y)
+    model = DaskDCSVC(**EARLY | {"n_clusters": 8, "n_levels": 1, "stop_level": 1}).fit(
+        blocks, labels
+    )
+    before = model.decision_function(X)
+    model.set_params(n_nearest=1, combine="naive")
+    np.testing.assert_array_equal(model.decision_function(X), before)
+    np.testing.assert_allclose(model.decision_function(blocks).compute(), before, atol=1e-6)
+    np.testing.assert_allclose(model.to_local().decision_function(X), before, atol=1e-6)
+
+
+def test_what_goes_to_the_workers_has_the_rows_once(client, digits_like):
+    X, y = digits_like
+    X = np.clip(np.round(20 * X + 100), 0, 255).astype(np.uint8)
+    model = DaskDCSVC(**EARLY | {"gamma": "scale", "overlap": 0.3}, keep_levels=True).fit(
+        *as_arrays(X, y)
+    )
+    model.predict(X)  # computes floats of the support vectors in this process
+    sent = pickle.dumps(model._make_sent())
+    assert len(sent) < 1.5 * model._parts.vectors.nbytes + 200_000
+    assert len(sent) < len(pickle.dumps(model))
+
+
+def test_a_local_estimator_needs_a_fit():
+    with pytest.raises(NotFittedError):
+        DaskDCSVC().to_local()
+
+
+def test_anova_kernels_without_means_are_refused(client, moons):
+    X, y = moons
+    with pytest.raises(ValueError, match="kernel: an ANOVA kernel needs means"):
+        DaskDCSVC(kernel="anova_rbf").fit(*as_arrays(X, y))
+    known = DCSVC(kernel="anova_rbf", stop_level=1).fit(X[:500], y[:500]).kernel_
+    assert DaskDCSVC(kernel=known, **{k: EARLY[k] for k in ("n_clusters", "stop_level")}).fit(
+        *as_arrays(X, y)
+    ).score(X, y) > 0.8  # fmt: skip
 
 
 def test_data_frames(client, digits_like):

@@ -132,6 +132,33 @@ def test_ctrl_c_cancels_the_tasks(client, moons):
     assert wait_until_empty(client) == []
 
 
+def test_a_fit_that_fails_after_a_worker_was_lost_leaves_others_alone(doomed):
+    """The futures of the user survive, and nothing of the fit stays."""
+    own = doomed.submit(sum, [1, 2], key="of-the-user")
+    assert own.result() == 3
+    X, y = make_moons(6000, noise=0.25, random_state=0)
+    # A worker that has nothing of the user's.
+    holder = next(iter(doomed.who_has(own).values()))
+    pid = next(pid for worker, pid in doomed.run(os.getpid).items() if worker not in holder)
+    calls = []
+
+    def fail(state):
+        calls.append(state)
+        if len(calls) == 3:
+            os.kill(pid, signal.SIGKILL)
+            time.sleep(0.3)
+            raise ZeroDivisionError
+
+    early = {"gamma": 2.0, "n_clusters": 3, "n_levels": 2, "stop_level": 2, "background": 0}
+    with pytest.raises(ZeroDivisionError):
+        DaskDCSVC(**early, client=doomed, callback=fail).fit(
+            da.from_array(X, chunks=(600, 2)), da.from_array(y, chunks=600)
+        )
+    assert not own.cancelled()
+    assert own.result(timeout=60) == 3
+    own.release()
+
+
 @pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_while_the_client_waits(client, moons):
     """SIGINT from a thread, while the client waits for tasks."""

@@ -42,7 +42,7 @@ def test_rows_come_back_in_any_order(sizes, n_features, kind, is_sparse, seed):
             return
         order = np.random.default_rng(seed).integers(0, len(stacked), 2 * len(stacked))
         some = store.fetch(order[:3])
-        found = store.arrange(order)
+        found = store.take_in_order(order)
     dense = (X.toarray() if is_sparse else X for X in (some, found))
     for rows, wanted in zip(dense, (stacked[order[:3]], stacked[order]), strict=True):
         assert rows.dtype == kind
@@ -53,11 +53,22 @@ def test_rows_of_several_types_get_one_that_holds_all():
     store = RowStore()
     store.keep(Block.of_rows(np.array([[200]], np.uint8)))
     store.keep(Block.of_rows(np.array([[0.5]], np.float32)))
-    assert_array_equal(store.arrange(np.array([1, 0])), [[0.5], [200.0]])
+    assert_array_equal(store.take_in_order(np.array([1, 0])), [[0.5], [200.0]])
+
+
+@pytest.mark.parametrize("is_sparse_first", [True, False])
+def test_dense_and_sparse_rows_become_sparse(is_sparse_first):
+    dense, csr = np.array([[1.0, 2.0]]), sparse.csr_matrix([[0.0, 3.0], [4.0, 0.0]])
+    store = RowStore()
+    for X in (csr, dense) if is_sparse_first else (dense, csr):
+        store.keep(Block.of_rows(X))
+    wanted = [[0, 3], [4, 0], [1, 2]] if is_sparse_first else [[1, 2], [0, 3], [4, 0]]
+    assert_array_equal(store.fetch(np.array([2, 0])).toarray(), [wanted[2], wanted[0]])
+    assert_array_equal(store.take_in_order(np.arange(3)).toarray(), wanted)
 
 
 def test_arranging_makes_no_copy_of_the_matrix():
     store = RowStore()
     store.keep(Block.of_rows(np.zeros((1000, 64), np.uint8)))
     place = store._dense.ctypes.data
-    assert store.arrange(np.arange(1000)[::-1]).ctypes.data == place
+    assert store.take_in_order(np.arange(1000)[::-1]).ctypes.data == place

@@ -1,6 +1,7 @@
 """Rows that move between workers, compared with rows that are chosen one cluster at a time."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
@@ -50,6 +51,14 @@ def test_every_cluster_gets_its_rows_and_copies(n_blocks, n_clusters, n_groups, 
             assert_array_equal(share.copies.ids, copies)
             stacked = np.concatenate([block.X for block in blocks])
             assert_array_equal(share.copies.X, stacked[copies])
+
+
+@pytest.mark.parametrize(
+    ("sizes", "most", "groups"),
+    [([1, 0], 1, [0, 0]), ([10, 0, 10], 16, [0, 0, 1]), ([0, 5], 3, [0, 0]), ([0, 0], 2, [0, 0])],
+)
+def test_clusters_without_rows_join_a_neighbour(sizes, most, groups):
+    assert_array_equal(group_clusters(np.array(sizes), most), groups)
 
 
 @settings(max_examples=100, deadline=None)

@@ -95,7 +95,7 @@ class AdditiveCollectionsMixin(CollectionsMixin):
             "weigh-rows", weigh_block, represented, blocks, [data.class_weights] * n
         )
         self._weigh(tasks.gather(weighed))
-        local = tasks.send("send-settings", self.to_local())
+        local = tasks.send("send-settings", self._make_local())
         coded = tasks.map("pose-problems", pose_block, [local] * n, represented, blocks)
         tasks.release([*represented, *blocks, *weighed])
         is_free = self._has_free_intercept()

@@ -106,7 +106,7 @@ origin_, n_iter_, stop_reason_, violation_
         )
         chosen = self._choose_table_from(np.sum(tasks.gather(counted), axis=0))
         self._table, self.rank_, self.left_out_ = chosen.table, chosen.rank, chosen.left_out
-        local = tasks.send("send-table", self.to_local())
+        local = tasks.send("send-table", self._make_local())
         represented = tasks.map("represent-rows", represent_block, [local] * n, blocks, codes)
         tasks.release([*codes, *counted])
         few = Block.of_rows(data.facts.extreme)

@@ -17,7 +17,12 @@ from widemargin.distributed.levels import (
     close_levels,
 )
 from widemargin.distributed.queries import CollectionsMixin, add_client
-from widemargin.distributed.reduced import change_rows, reduce_levels, take_first
+from widemargin.distributed.reduced import (
+    change_model,
+    change_rows,
+    reduce_levels,
+    take_first,
+)
 from widemargin.distributed.rounds import solve_whole
 from widemargin.distributed.row_store import RowStore
 from widemargin.distributed.tasks import Tasks
@@ -34,6 +39,7 @@ from widemargin.kernel_arguments import (
     scale_gamma,
 )
 from widemargin.kernels import Kernel, is_precomputed
+from widemargin.kernels.anova import AnovaKernel
 from widemargin.memory import parse_bytes
 from widemargin.problem import Problem
 from widemargin.progress import show_levels
@@ -114,16 +120,20 @@ n_features_in_, feature_names_in_
         self.restore_model()
 
     def to_local(self) -> DCSVC:
-        local: DCSVC = self._make_local()
+        local: DCSVC = super().to_local()
         local._parts = change_rows(local._parts, as_floats, as_floats)
         local.support_vectors_ = take_first(local._parts.vectors, len(self.support_))
-        local.restore_model()
+        # As it was fitted, whatever the parameters are now.
+        local._model = change_model(self._model, as_floats)
+        if local._stages is not None:
+            local._stages = [change_model(stage, as_floats) for stage in local._stages]
         return local
 
-    def _make_local(self) -> Any:
-        local = super()._make_local()
-        # Without what this process has computed for its own predictions.
-        local.restore_model()
+    def _make_sent(self) -> Any:
+        local = super()._make_sent()
+        # Neither what this process has computed for its own predictions, nor rows that the model has.
+        local._model, local._stages = change_model(local._model, lambda rows: rows), None
+        del local._parts, local.support_vectors_
         return local
 
     def _check_params(self) -> None:
@@ -170,6 +180,12 @@ n_features_in_, feature_names_in_
         gamma = self.gamma
         if isinstance(gamma, str) and gamma == "scale":
             gamma = scale_gamma(data.facts.variance, self.n_features_in_)
+        if needs_means(self.kernel):
+            raise ValueError(
+                "kernel: an ANOVA kernel needs means over all rows, which are not measured on a "
+                "cluster; give a kernel with curve_mean and pair_mean, such as kernel_ of a DCSVC "
+                "fitted to a sample of the rows"
+            )
         # With gamma known, the kernel needs to know no more of the rows than their number of columns.
         nothing = np.zeros(0, np.intp)
         few = Problem(data.facts.extreme, nothing, data.classes, np.zeros(0), np.zeros(0), nothing)
@@ -200,3 +216,10 @@ n_features_in_, feature_names_in_
                 report = LevelReporter(0, np.array([data.n_rows]), began, listener)
                 levels.append(solve_whole(tasks, setting, sent, blocks, report, store))
         return close_levels(levels, plan.stop_level)
+
+
+def needs_means(kernel: Any) -> bool:
+    """Return whether a kernel has constants that are means over the training rows."""
+    if isinstance(kernel, AnovaKernel):
+        return not (kernel.curve_mean and kernel.pair_mean)
+    return isinstance(kernel, str) and kernel.startswith("anova")

@@ -89,7 +89,7 @@ stop_reason_
             return self._find_quantiles(tasks, data, columns, above)
 
         self._fit_bins(ranges, find)
-        local = tasks.send("send-bins", self.to_local())
+        local = tasks.send("send-bins", self._make_local())
         n = len(data.blocks)
         represented = tasks.map("represent-rows", represent_bins, [local] * n, data.blocks)
         example = represent_bins(self, Block.of_rows(data.facts.extreme))

@@ -139,8 +139,7 @@ class LevelRun:
         tried, choice = self._choose(run, divider, rng)
         background = None
         if choice.background is not None:
-            (solved,) = self.tasks.gather([choice.background])
-            background = solved.keep_in(self.store)
+            background = self.tasks.gather([choice.background])[0].keep_in(self.store)
         if not choice.uses_clusters:
             assert background is not None
             yield self._use_sample(background, choice, began, callback), blocks

@@ -159,6 +159,11 @@ class CollectionsMixin(ABC):
         local : estimator
             It can be saved with `widemargin.save`, exported and pickled.
         """
+        check_is_fitted(self)
+        return self._make_local()
+
+    def _make_sent(self) -> Any:
+        """Return what workers predict with: a local estimator."""
         return self._make_local()
 
     def _make_local(self) -> Any:
@@ -196,7 +201,7 @@ class CollectionsMixin(ABC):
     def _send_model(self) -> Any:
         """Return the local estimator as an object that Dask sends to every worker once."""
         check_is_fitted(self)
-        local = self._make_local()
+        local = self._make_sent()
         # A task has one thread and a share of the memory of its worker.
         local.set_params(**{k: v for k, v in TASK_PARAMS.items() if k in local.get_params()})
         return delay_value(local, f"send-model-{uuid4().hex[:8]}")

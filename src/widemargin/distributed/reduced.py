@@ -18,7 +18,7 @@ from widemargin.distributed.blocks import Block, FloatArray, as_floats, concaten
 from widemargin.distributed.levels import ClusterResult, SolvedLevel
 from widemargin.distributed.row_store import RowStore
 from widemargin.divide.background import Background
-from widemargin.divide.cluster_models import ClusterParts
+from widemargin.divide.cluster_models import ClusterParts, CommitteeModel, EarlyModel
 from widemargin.divide.level_parts import describe_level
 from widemargin.divide.overlap import Copies
 from widemargin.divide.records import Level
@@ -80,17 +80,36 @@ def take_first(rows: Any, n_rows: int) -> Any:
 def change_rows(
     parts: ClusterParts, change: Callable[[Any], Any], change_vectors: Callable[[Any], Any]
 ) -> ClusterParts:
-    """Return the arrays of a model with other rows; the support vectors are changed last."""
+    """Return the arrays of a model with other rows.
+
+    The support vectors are changed last: a `RowStore` that has handed them over has no rows any
+    more.
+    """
     samples, background = parts.samples, parts.background
     if background is not None:
-        background = Expansion(
-            background.kernel, change(background.vectors), background.columns, background.coef,
-            background.intercept,
-        )  # fmt: skip
+        background = change_expansion(background, change)
     samples = None if samples is None else change(samples)
     return replace(
         parts, samples=samples, background=background, vectors=change_vectors(parts.vectors)
     )
+
+
+def change_expansion(model: Expansion, change: Callable[[Any], Any]) -> Expansion:
+    """Return a kernel expansion with other rows."""
+    return Expansion(
+        model.kernel, change(model.vectors), model.columns, model.coef, model.intercept
+    )
+
+
+def change_model(
+    model: Expansion | EarlyModel | CommitteeModel, change: Callable[[Any], Any]
+) -> Expansion | EarlyModel:
+    """Return a model with other rows and without what it has computed of its own."""
+    # DaskDCSVC refuses committees.
+    assert not isinstance(model, CommitteeModel)
+    if isinstance(model, EarlyModel):
+        return EarlyModel(change_rows(model.parts, change, change), model.n_nearest)
+    return change_expansion(model, change)
 
 
 def _fetch_rows(
@@ -103,10 +122,10 @@ def _fetch_rows(
     def fetch(numbers: Any) -> Any:
         return finish(store.fetch(numbers[:, 0]))
 
-    def arrange(numbers: Any) -> Any:
-        return finish(store.arrange(numbers[:, 0]))
+    def take(numbers: Any) -> Any:
+        return finish(store.take_in_order(numbers[:, 0]))
 
-    return change_rows(parts, fetch, arrange if is_last else fetch)
+    return change_rows(parts, fetch, take if is_last else fetch)
 
 
 def _collect_rows(levels: list[SolvedLevel]) -> Block:

@@ -31,8 +31,11 @@ class RowStore:
     def keep(self, block: Block) -> Block:
         """Keep the rows of a block; returns the block with their numbers as its only column."""
         numbers = np.arange(self._n_rows, self._n_rows + len(block))
-        if sparse.issparse(block.X):
-            self._sparse.append(block.X)
+        if sparse.issparse(block.X) and self._dense is not None:
+            # Blocks of both kinds become sparse.
+            self._sparse, self._dense = [sparse.csr_matrix(self._dense[: self._n_rows])], None
+        if sparse.issparse(block.X) or self._sparse:
+            self._sparse.append(sparse.csr_matrix(block.X))
         else:
             self._append(block.X)
         self._n_rows += len(block)
@@ -42,14 +45,15 @@ class RowStore:
         """Return a copy of some rows."""
         return self._join()[numbers]
 
-    def arrange(self, numbers: Index) -> Any:
+    def take_in_order(self, numbers: Index) -> Any:
         """Return rows in this order; the store forgets all of them.
 
         Dense rows change places within the matrix, a few columns at a time.
         """
-        if self._sparse:
-            return self.fetch(numbers)
-        n_rows, rows, self._dense = len(numbers), self._dense, None
+        rows, n_rows = self._join(), len(numbers)
+        self._dense, self._sparse = None, []
+        if sparse.issparse(rows):
+            return rows[numbers]
         if n_rows > len(rows):
             _resize(rows, n_rows)
         step = max(1, MOVED_BYTES // (rows.itemsize * max(n_rows, 1)))

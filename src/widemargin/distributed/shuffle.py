@@ -24,7 +24,7 @@ from widemargin.kernels import Index
 GROUPS_PER_THREAD = 8
 
 
-class Sorted(NamedTuple):
+class Addressed(NamedTuple):
     """Rows of a block, and the cluster to which each of them goes."""
 
     block: Block
@@ -38,8 +38,8 @@ class Sorted(NamedTuple):
 class Parcel(NamedTuple):
     """Rows of one block that go to a group of clusters: their own, and copies of others' rows."""
 
-    own: Sorted
-    copies: Sorted | None
+    own: Addressed
+    copies: Addressed | None
 
 
 class Share(NamedTuple):
@@ -85,10 +85,17 @@ def regroup(
 
 
 def group_clusters(sizes: Index, most: int) -> NDArray[np.int32]:
-    """Return the group of every cluster: at most so many groups, of similar numbers of rows."""
-    middles = np.cumsum(sizes) - 0.5 * sizes
-    _, groups = np.unique((middles * (most / max(sizes.sum(), 1))).astype(int), return_inverse=True)
-    return groups.astype(np.int32)
+    """Return the group of every cluster: at most so many groups, of similar numbers of rows.
+
+    A cluster without rows belongs to the group of a neighbour.
+    """
+    filled = np.flatnonzero(sizes)
+    if len(filled) == 0:
+        return np.zeros(len(sizes), np.int32)
+    middles = (np.cumsum(sizes) - 0.5 * sizes)[filled] * (most / sizes.sum())
+    _, groups = np.unique(np.minimum(middles.astype(int), most - 1), return_inverse=True)
+    neighbours = np.searchsorted(filled, np.arange(len(sizes)), side="right") - 1
+    return groups[np.maximum(neighbours, 0)].astype(np.int32)
 
 
 def _find_copies(tasks: Tasks, division: Division, overlap: float) -> tuple[list[Any], Any, Index]:
@@ -142,10 +149,10 @@ def split_rows(
 
 def _split(
     block: Block, rows: Index, clusters: NDArray[np.int32], groups: NDArray[np.int32]
-) -> list[Sorted]:
+) -> list[Addressed]:
     """Split rows, some of which may occur several times, by the groups of their clusters."""
     return [
-        Sorted(block.take(rows[at]), clusters[at])
+        Addressed(block.take(rows[at]), clusters[at])
         for at in split_by_group(groups[clusters], int(groups.max()) + 1)
     ]
 

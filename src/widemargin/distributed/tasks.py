@@ -98,7 +98,7 @@ def check_workers(client: Any) -> int:
 
 
 class Tasks:
-    """Tasks of one fit. Leaving the ``with`` releases or cancels every one of them.
+    """Tasks of one fit. Leaving the ``with`` releases every one of them.
 
     Parameters
     ----------
@@ -121,14 +121,11 @@ class Tasks:
 
     def __exit__(self, *_: object) -> None:
         self._current.__exit__(None, None, None)
-        held = list(self._futures.values())
-        if self.client.status != "running":
-            return
-        # After an error or Ctrl-C tasks that have not begun must not begin.
-        waiting = [future for future in held if not future.done()]
-        if waiting:
-            self.client.cancel(waiting)
-        self.release(held)
+        # After an error or Ctrl-C the scheduler forgets tasks that have not begun, and tasks that run
+        # notice it. It is not told to cancel them, because it would then cancel tasks of others if a
+        # worker has just been lost.
+        if self.client.status == "running":
+            self.release(list(self._futures.values()))
 
     def name(self, what: str) -> str:
         """Return a new name; Dask's pages show tasks by ``what``."""
