@@ -227,6 +227,17 @@ def test_what_goes_to_the_workers_has_the_rows_once(client, digits_like):
     assert len(sent) < len(pickle.dumps(model))
 
 
+def test_texts_that_are_fitted_here_have_a_local_estimator():
+    texts = ["a" * k + "b" * (20 - k) for k in range(20)]
+    y = [text.count("a") > 9 for text in texts]
+
+    def count_common(A, B):
+        return np.array([[min(a.count("a"), b.count("a")) for b in B] for a in A], float)
+
+    model = DaskDCSVC(kernel=count_common, C=10.0).fit(texts, y)
+    assert list(model.to_local().predict(texts)) == list(model.predict(texts))
+
+
 def test_a_local_estimator_needs_a_fit():
     with pytest.raises(NotFittedError):
         DaskDCSVC().to_local()

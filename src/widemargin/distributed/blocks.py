@@ -266,7 +266,9 @@ def encode_rows(
 
 
 def as_floats(X: Any) -> Any:
-    """Return rows as float32 or float64, as estimators keep them."""
+    """Return rows as float32 or float64, as estimators keep them; texts as they are."""
+    if X.dtype.kind == "O":
+        return X
     kinds = FLOAT_ROWS.types_for(X)
     return X if X.dtype.type in kinds else X.astype(kinds[0])
 
