@@ -61,7 +61,7 @@ def write_page(report: Report) -> str:
     drawn = draw_exhibit_pictures(report)
     main = tag(
         "main",
-        tag("section", tag("h2", RULES), tag("p", prose(INTRODUCTION)), id="verdicts"),
+        tag("section", tag("h2", RULES), *render_introduction(), id="verdicts"),
         render_summary(report.shown),
         FILTER,
         render_pictures(pictures, report.cells),
@@ -77,6 +77,10 @@ def write_page(report: Report) -> str:
             "</html>\n",
         ]
     )
+
+
+def render_introduction() -> list[str]:
+    return [tag("p", prose(paragraph)) for paragraph in INTRODUCTION.split("\n\n")]
 
 
 def render_head() -> str:
