@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -329,19 +330,27 @@ EXPERIMENTS: dict[str, Callable[..., Iterator[Row]]] = {
 
 
 def run(names: list[str], rows: list[int] | None, is_kept: bool) -> None:
-    """Measure, and keep what was measured."""
-    machine = describe_machine()
+    """Measure each experiment in a process of its own: its peak of memory is that of the process."""
     for name in names:
-        done = []
-        takes_several = name in ("growth", "exact")
-        given = () if rows is None else ((tuple(rows),) if takes_several else (rows[0],))
-        for row in EXPERIMENTS[name](*given):
-            print(name, row, file=sys.stderr, flush=True)
-            done.append(row)
-            if is_kept:
-                kept = [m for m in read_measurements(RESULTS) if m["experiment"] != name]
-                measured = {"experiment": name, "rows": done, "machine": machine}
-                write_measurements(RESULTS, [*kept, measured])
+        process = get_context("spawn").Process(target=run_one, args=(name, rows, is_kept))
+        process.start()
+        process.join()
+        if process.exitcode:
+            raise SystemExit(process.exitcode)
+
+
+def run_one(name: str, rows: list[int] | None, is_kept: bool) -> None:
+    """Measure an experiment, and keep what was measured."""
+    machine, done = describe_machine(), []
+    takes_several = name in ("growth", "exact")
+    given = () if rows is None else ((tuple(rows),) if takes_several else (rows[0],))
+    for row in EXPERIMENTS[name](*given):
+        print(name, row, file=sys.stderr, flush=True)
+        done.append(row)
+        if is_kept:
+            kept = [m for m in read_measurements(RESULTS) if m["experiment"] != name]
+            measured = {"experiment": name, "rows": done, "machine": machine}
+            write_measurements(RESULTS, [*kept, measured])
 
 
 if __name__ == "__main__":

@@ -91,7 +91,7 @@ def list_substitutes(name: str, published: Published, cells: list[Record]) -> li
     found = []
     for row in published["rows"]:
         data, methods = known.get(row["dataset"], ("", ()))
-        if row["method"] in methods and find_cell(name, data, row["method"], cells):
+        if row["method"] in methods and any(cell["data"] == data for cell in cells):
             found.append({**row, "dataset": data})
     return found
 
