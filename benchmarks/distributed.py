@@ -221,11 +221,15 @@ def run_digits(n_rows: int = 2_000_000) -> Iterator[Row]:
         params = suit(DIGITS, n_rows)
         model = DaskDCSVC(**params, client=client)
         _, row = measure(client, lambda: model.fit(X, y))
-        test = deform_digits(10_000, 10**6)
+        test = as_collections(*deform_digits(10_000, 10**6), n_chunks=4)
+        accuracy, scored = measure(client, lambda: model.score(*test))
         yield {
             "rows": n_rows, "clusters": params["n_clusters"], "data (MB)": 784e-6 * n_rows,
-            **row, "support vectors": len(model.support_),
-            "accuracy (%)": 100.0 * model.score(*test),
+            **row, "support vectors": len(model.support_), "accuracy (%)": 100.0 * accuracy,
+            "predicting: all (CPU s)": scored["all (CPU s)"],
+            "predicting: peak client (MB)": scored["peak client (MB)"],
+            "predicting: peak worker (MB)": scored["peak worker (MB)"],
+            "predicting: workers restarted": scored["workers restarted"],
         }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 import widemargin
 from widemargin import DCSVC
-from widemargin.distributed import DaskDCSVC, queries
+from widemargin.distributed import DaskDCSVC, lean_model, queries
 from widemargin.distributed.levels import STARTED_PER_THREAD
 from widemargin.distributed.tasks import Tasks
 
@@ -225,6 +225,28 @@ def test_what_goes_to_the_workers_has_the_rows_once(client, digits_like):
     sent = pickle.dumps(model._make_sent())
     assert len(sent) < 1.5 * model._parts.vectors.nbytes + 200_000
     assert len(sent) < len(pickle.dumps(model))
+
+
+@pytest.mark.parametrize("form", ["uint8", "csr"])
+@pytest.mark.parametrize("n_nearest", [1, 2])
+def test_workers_prepare_large_models_by_clusters(
+    client, digits_like, monkeypatch, form, n_nearest
+):
+    X, y = digits_like
+    X = np.clip(np.round(20 * X + 100), 0, 255).astype(np.uint8)
+    blocks, labels = as_arrays(X, y)
+    if form == "csr":
+        X = np.where(X > 110, X, 0).astype(np.float32)
+        blocks = as_arrays(X, y)[0].map_blocks(sparse.csr_matrix, dtype=X.dtype)
+    params = EARLY | {"gamma": "scale", "n_clusters": 9, "n_levels": 1, "stop_level": 1}
+    model = DaskDCSVC(**params, n_nearest=n_nearest, background=300).fit(blocks, labels)
+    monkeypatch.setattr(lean_model, "LEAN_BYTES", 0)
+    lean = pickle.loads(pickle.dumps(model._make_sent()))
+    np.testing.assert_allclose(
+        lean.decision_function(X), model.decision_function(X), atol=1e-5, rtol=1e-5
+    )
+    assert len(lean._model._points) == model._parts.samples.shape[0] + 1
+    np.testing.assert_array_equal(model.predict(blocks).compute(), model.predict(X))
 
 
 def test_texts_that_are_fitted_here_have_a_local_estimator():

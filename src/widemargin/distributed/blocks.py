@@ -185,8 +185,7 @@ def describe_rows(block: RawBlock) -> Facts:
     weight, mean, variance = 0.0, 0.0, 0.0
     largest, extreme = -np.inf, block.X[:0]
     for X, weights in _walk_rows(block.X, block.weights):
-        norms = X.multiply(X).sum(axis=1) if sparse.issparse(X) else np.einsum("ij,ij->i", X, X)
-        norms = np.asarray(norms).ravel()
+        norms = measure_norms(X)
         if norms.max() > largest:
             largest, extreme = norms.max(), X[[int(norms.argmax())]]
         part = _measure_values(X, weights)
@@ -197,8 +196,15 @@ def describe_rows(block: RawBlock) -> Facts:
     )  # fmt: skip
 
 
+def measure_norms(X: Any) -> FloatArray:
+    """Return the squared norms of a few rows; those of small integers would overflow."""
+    X = X.astype(np.float64, copy=False)
+    squares = X.multiply(X).sum(axis=1) if sparse.issparse(X) else np.einsum("ij,ij->i", X, X)
+    return np.asarray(squares).ravel()
+
+
 def _walk_rows(X: Any, weights: FloatArray) -> Iterator[tuple[Any, FloatArray]]:
-    """Yield a few rows at a time as floats; the norm of small integers would overflow."""
+    """Yield a few rows at a time as floats; sums of small integers would overflow."""
     for start in range(0, X.shape[0], CHECKED_ROWS):
         some = slice(start, start + CHECKED_ROWS)
         yield X[some].astype(np.float64), weights[some]

@@ -10,6 +10,7 @@ from widemargin.budget import Budget
 from widemargin.distributed.backgrounds import fetch_rows
 from widemargin.distributed.binary_problems import Setting
 from widemargin.distributed.blocks import as_floats, stack
+from widemargin.distributed.lean_model import make_lean
 from widemargin.distributed.levels import (
     LevelRun,
     SolvedLevel,
@@ -27,6 +28,7 @@ from widemargin.distributed.rounds import solve_whole
 from widemargin.distributed.row_store import RowStore
 from widemargin.distributed.tasks import Tasks
 from widemargin.distributed.training_data import TrainingData
+from widemargin.divide.cluster_models import EarlyModel
 from widemargin.divide.dc_svc import DCSVC
 from widemargin.divide.level_reports import LevelReporter
 from widemargin.divide.probe import may_skip_levels
@@ -132,7 +134,9 @@ n_features_in_, feature_names_in_
     def _make_sent(self) -> Any:
         local = super()._make_sent()
         # Neither what this process has computed for its own predictions, nor rows that the model has.
-        local._model, local._stages = change_model(local._model, lambda rows: rows), None
+        model = change_model(local._model, lambda rows: rows)
+        local._model = make_lean(model) if isinstance(model, EarlyModel) else model
+        local._stages = None
         del local._parts, local.support_vectors_
         return local
 
