@@ -63,6 +63,18 @@ def test_a_smaller_problem_does_not_refute_a_claim_about_a_large_one():
     assert "464,810 rows" in row["why"]
 
 
+def test_all_rows_are_told_where_libsvm_did_not_end_on_them():
+    early = {"stop_level": 3}
+    cells = [
+        record("covtype", rows=50_000, fit_s=10.0),
+        record("covtype", "DC-SVM", 50_000, options=early, fit_s=1.0),
+        record("covtype", "DC-SVM", 464_810, options=early, fit_s=577.0, accuracy=96.0),
+    ]
+    row = judge(EARLY, cells)
+    assert row["here"].startswith("10.0 times on covtype, 50,000 rows")
+    assert "takes 577 s here and has 96.00 %" in row["why"]
+
+
 def make_grid_pair(rows, seconds):
     """DC-SVM and LIBSVM at one pair of C and gamma."""
     at = {"C": 2.0, "gamma": 2.0}
