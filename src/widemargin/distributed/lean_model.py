@@ -32,7 +32,7 @@ class LeanEarlyModel(EarlyModel):
 
     @cached_property
     def _points(self) -> Points:
-        # These rows fix the centre and the precision that all others get.
+        # The samples and the largest support vector fix the centre and the precision for all points.
         vectors, samples = self.parts.vectors, self.parts.samples
         return self.kernel.prepare(
             stack([as_floats(samples), as_floats(vectors[[find_extreme(self.parts)]])])

@@ -39,8 +39,8 @@ class Reduced(NamedTuple):
     subproblems : list of Subproblem
         Its binary problems.
     levels : list of Level
-        The levels on these rows. Only the record counts of levels whose support vectors were not
-        kept.
+        The levels on these rows. A level whose support vectors were not kept has only a record that
+        is of use.
     support : SupportSet
         The support vectors of the last level.
     parts : list of ClusterParts
