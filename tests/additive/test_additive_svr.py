@@ -15,7 +15,7 @@ from sklearn.svm import SVR, LinearSVR
 
 import widemargin
 from widemargin import AdditiveSVR, KernelSVR, plotting
-from widemargin.additive import target_newton
+from widemargin.additive import target_descent
 from widemargin.additive.target_descent import find_shift
 from widemargin.cli.command import main
 from widemargin.export import to_c, to_onnx
@@ -66,7 +66,7 @@ def test_newton_and_coordinate_descent_agree(curves, make_rows, fit_intercept, m
     model = AdditiveSVR(C=20.0, fit_intercept=fit_intercept, scaling=None, **EXACT)
     newton = model.fit(make_rows(X), y, weights).predict(X)
     n_steps, violation = model.n_iter_, model.violation_
-    monkeypatch.setattr(target_newton, "MAX_COEFS", 0)
+    monkeypatch.setattr(target_descent, "FEW_COEFS", 0)
     descent = model.fit(make_rows(X), y, weights).predict(X)
     assert n_steps < 20 < model.n_iter_
     assert violation < 1e-8
@@ -192,7 +192,7 @@ def test_shares_add_up_to_predictions(curves):
 @pytest.mark.parametrize("n_coefs", [0, 128])
 def test_a_warm_start_continues(curves, n_coefs, monkeypatch):
     X, y = curves
-    monkeypatch.setattr(target_newton, "MAX_COEFS", n_coefs)
+    monkeypatch.setattr(target_descent, "FEW_COEFS", n_coefs)
     for loss in LOSSES:
         model = AdditiveSVR(C=1.0, loss=loss, warm_start=True).fit(X, y)
         n_cold = AdditiveSVR(C=1.0, loss=loss).fit(X, y).n_iter_
@@ -205,7 +205,7 @@ def test_a_warm_start_continues(curves, n_coefs, monkeypatch):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_stopped_fit_is_no_worse_than_a_constant(curves, loss, monkeypatch):
     X, y = curves
-    monkeypatch.setattr(target_newton, "MAX_COEFS", 0)
+    monkeypatch.setattr(target_descent, "FEW_COEFS", 0)
     model = AdditiveSVR(C=1e6, loss=loss, max_iter=1)
     with pytest.warns(ConvergenceWarning, match="max_iter=1 passes"):
         model.fit(X, y)

@@ -34,6 +34,7 @@ from widemargin.additive.dual_descent import (
     WarmStart,
     descend,
 )
+from widemargin.additive.multipliers import SlowCoefficient
 from widemargin.budget import StopReason
 from widemargin.parallel import Workers
 
@@ -126,7 +127,8 @@ def descend_centred(
     if centred.is_flat:
         flat = solve_flat(rows, len(problem.positives))
         return search_intercepts(rows, problem, costs, flat, workers)
-    free = replace(problem, norms=centred.norms, step=centred.step)
+    slow = SlowCoefficient(centred.step, 1.0, is_free=True)
+    free = replace(problem, norms=centred.norms, slow=slow)
     begin = centred.shift_start(start, problem)
     result = centred.finish(descend(centred.rows, free, settings, workers, begin, callback))
     if costs.max() <= WIDE_COSTS * costs.min():
@@ -163,12 +165,11 @@ def search_intercepts(
     y = problem.sign(np.ones(decisions.shape))
     edges = y - decisions
     low, high = edges.min(axis=0), edges.max(axis=0)
-    is_squared = bool(problem.ridge.any())
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
         # The slack of a row is positive where the margin is violated.
         slack = np.maximum(y * (edges - middle), 0.0)
-        pull = (costs[:, None] * y * (slack if is_squared else slack > 0.0)).sum(axis=0)
+        pull = (costs[:, None] * y * (slack if problem.is_squared else slack > 0.0)).sum(axis=0)
         low, high = np.where(pull > 0.0, middle, low), np.where(pull > 0.0, high, middle)
     extra[:, -1] += 0.5 * (low + high)
     return replace(result, extra=extra)
@@ -183,13 +184,13 @@ def centre_rows(
     """
     chosen = np.random.default_rng(seed).permutation(len(norms))[:MEAN_ROWS]
     alone = _without_constant(rows)
-    mean, mean_extra = _mean_row(alone, chosen)
-    read = _multiply(alone, mean, mean_extra, workers)
+    mean, mean_extra = mean_row(alone, chosen)
+    read = multiply(alone, mean, mean_extra, workers)
     # The products of the mean as it is read with the rows as they are added.
     written = read
     if not rows.is_symmetric:
         swapped = _swap(alone)
-        written = _multiply(swapped, *_mean_row(swapped, chosen), workers)
+        written = multiply(swapped, *mean_row(swapped, chosen), workers)
     square = float(read[chosen].mean())
     # In place: with many rows, memory is short at this moment.
     norms -= read
@@ -202,19 +203,21 @@ def centre_rows(
     norms += step
     new = rows._replace(
         n_extra=rows.n_extra + 1,
-        extra_read=_extend(rows, rows.extra_read, (square - read, 1.0)),
-        extra_write=_extend(rows, rows.extra_write, (1.0, step - written)),
+        extra_read=extend_extra(rows, rows.extra_read, rows.n_extra - 1, (square - read, 1.0)),
+        extra_write=extend_extra(rows, rows.extra_write, rows.n_extra - 1, (1.0, step - written)),
     )
     is_flat = unit <= FLAT * np.finfo(float_type(rows)).eps * abs(square)
     return CentredRows(new, norms, step, is_flat, mean, mean_extra[:-1], square)
 
 
-def _extend(rows: Rows, extra: NDArray[Any], last: tuple[Any, ...]) -> NDArray[Any]:
-    """Replace the constant of every row by some numbers."""
+def extend_extra(
+    rows: Rows, extra: NDArray[Any], n_kept: int, last: tuple[Any, ...]
+) -> NDArray[Any]:
+    """Return the first extra numbers of every row, so many of them, and some more."""
     n = len(rows.indptr) - 1
-    out = np.empty((n, rows.n_extra + len(last) - 1), extra.dtype)
-    out[:, : rows.n_extra - 1] = extra.reshape(n, -1)[:, :-1]
-    for column, numbers in enumerate(last, start=rows.n_extra - 1):
+    out = np.empty((n, n_kept + len(last)), extra.dtype)
+    out[:, :n_kept] = extra.reshape(n, -1)[:, :n_kept]
+    for column, numbers in enumerate(last, start=n_kept):
         out[:, column] = numbers
     return out.ravel()
 
@@ -227,7 +230,7 @@ def _swap(rows: Rows) -> Rows:
     )  # fmt: skip
 
 
-def _multiply(rows: Rows, coef: NDArray[Any], extra: NDArray[Any], workers: Workers) -> FloatArray:
+def multiply(rows: Rows, coef: NDArray[Any], extra: NDArray[Any], workers: Workers) -> FloatArray:
     """Return the products of all rows with one row of coefficients."""
     return decide(rows, coef[None], extra[None], workers)[:, 0]
 
@@ -235,12 +238,12 @@ def _multiply(rows: Rows, coef: NDArray[Any], extra: NDArray[Any], workers: Work
 def _without_constant(rows: Rows) -> Rows:
     """Return the rows with zero in place of the constant."""
     return rows._replace(
-        extra_read=_extend(rows, rows.extra_read, (0.0,)),
-        extra_write=_extend(rows, rows.extra_write, (0.0,)),
+        extra_read=extend_extra(rows, rows.extra_read, rows.n_extra - 1, (0.0,)),
+        extra_write=extend_extra(rows, rows.extra_write, rows.n_extra - 1, (0.0,)),
     )
 
 
-def _mean_row(rows: Rows, chosen: NDArray[np.intp]) -> tuple[NDArray[Any], NDArray[Any]]:
+def mean_row(rows: Rows, chosen: NDArray[np.intp]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the coefficients and extra coefficients of the mean of some rows."""
     kind = float_type(rows)
     share = np.zeros((len(rows.indptr) - 1, 1))

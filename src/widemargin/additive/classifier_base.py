@@ -5,10 +5,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from widemargin.additive.centring import descend_centred
 from widemargin.additive.coded_rows import Rows
 from widemargin.additive.descent_mixin import DescentMixin
-from widemargin.additive.dual_descent import LinearResult, OneVsRestDual, WarmStart, descend
+from widemargin.additive.dual_descent import LinearResult, OneVsRestDual, WarmStart
+from widemargin.additive.one_vs_rest import solve_one_vs_rest
 from widemargin.base import OneVsRest
 from widemargin.callback_support import report_rounds
 from widemargin.kernel_arguments import check_norms
@@ -56,9 +56,10 @@ class LinearClassifier(DescentMixin, OneVsRest):
             show_passes(self.verbose, listen=report_rounds(self)) as show,
             open_workers(self.n_jobs) as workers,
         ):
-            settings = self._settings(problem, deadline)
-            solve = descend_centred if self._has_free_intercept() else descend
-            result = solve(rows, dual, settings, workers, start, show)
+            result = solve_one_vs_rest(
+                rows, dual, self._settings(problem, deadline), workers,
+                is_free=self._has_free_intercept(), start=start, callback=show,
+            )  # fmt: skip
         self._keep_progress(problem, result)
         return result
 

@@ -51,11 +51,10 @@ def largest_codes(codes, gaps, indptr, largest):
 
 
 @jit
-def sum_by_feature(codes, gaps, is_whole, indptr, per_code, out):
-    """Add the numbers ``per_code[code]`` of all codes of a feature to ``out``, a row a feature."""
+def count_bins(codes, gaps, is_whole, indptr, offsets, counts):
+    """Count how often each code of each feature occurs."""
     for i in range(indptr.size - 1):
         first, j = indptr[i], 0
         for e in range(first, indptr[i + 1]):
             j = e - first if is_whole else j + np.int64(gaps[e])
-            for t in range(out.shape[1]):
-                out[j, t] += per_code[codes[e], t]
+            counts[offsets[j] + codes[e]] += 1

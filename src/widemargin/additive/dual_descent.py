@@ -27,6 +27,7 @@ from widemargin.additive.coded_rows import (
 )
 from widemargin.additive.coded_rows_fast import Rows
 from widemargin.additive.hat_basis import hat_rows, hats_to_curves
+from widemargin.additive.multipliers import Multipliers, SlowCoefficient
 from widemargin.budget import StopReason, worst_reason
 from widemargin.deadline import is_late
 from widemargin.parallel import Workers
@@ -63,9 +64,9 @@ class OneVsRestDual:
         Numbers that the squared hinge loss adds to the diagonal: D in ICD Eq. 11.
     norms : ndarray of shape (n,)
         Diagonal of the kernel matrix.
-    step : float
-        If not zero, the coefficient of the last extra number, which is one for every row, has no
-        penalty, and an update changes it by so much; see `descend_centred`.
+    slow : SlowCoefficient or None
+        How the coefficient of the last extra number changes, if updates do not determine it; see
+        `centring`.
     """
 
     labels: NDArray[np.int64]
@@ -73,11 +74,16 @@ class OneVsRestDual:
     upper: FloatArray
     ridge: FloatArray
     norms: FloatArray
-    step: float = 0.0
+    slow: SlowCoefficient | None = None
+
+    @property
+    def is_squared(self) -> bool:
+        """Whether the loss is the squared hinge."""
+        return bool(self.ridge.any())
 
     def costs(self) -> FloatArray:
         """Return the cost C_i of an error of every row, which either loss has as its factor."""
-        return 0.5 / self.ridge if self.ridge.any() else self.upper
+        return 0.5 / self.ridge if self.is_squared else self.upper
 
     def sign(self, alpha: FloatArray) -> FloatArray:
         """Return dual variables, shape (n, n_problems), with the sign of the class of their row."""
@@ -120,6 +126,10 @@ class Descent:
         For the order of rows.
     finish : bool
         Whether to go on, once converged, to the precision of float64 where that costs little.
+    patience : callable or None
+        Returns from the mean number of support vectors of a class the passes after which another
+        method would be faster. A descent that has made so many ends with the reason ``MAX_ITER``; the
+        classes that have not converged have a violation above ``tol``.
     """
 
     tol: float
@@ -127,12 +137,17 @@ class Descent:
     deadline: float | None = None
     seed: int = 0
     finish: bool = False
+    patience: Callable[[float], float] | None = None
 
     def count_finishing(self, n_made: int, work: float) -> int:
         """Passes left after ``n_made`` to finish with, each of so many multiplications."""
         if not self.finish or FINISH_PASSES * work > FINISH_WORK:
             return 0
         return max(0, min(self.max_iter - n_made, int(FINISH_WORK / max(work, 1.0))))
+
+    def is_slow(self, n_made: int, n_support: float) -> bool:
+        """Return whether another method is expected to be faster than further passes."""
+        return self.patience is not None and n_made >= self.patience(n_support)
 
 
 @dataclass(frozen=True)
@@ -277,12 +292,10 @@ class _Group:
             [problem.labels, problem.upper, problem.ridge, problem.norms]
         ).ravel()
         self.positives = problem.positives[members]
-        self.labels, self.step = problem.labels, problem.step
-        self.moves = np.zeros(len(members))
-        #: Rows of the positive class of each problem, for intercepts without penalty.
-        self.own_rows = [
-            np.flatnonzero(self.labels == label) for label in self.positives if self.step
-        ]
+        self.labels = problem.labels
+        self.multipliers = None
+        if problem.slow is not None:
+            self.multipliers = Multipliers(problem.slow, len(members))
         n, k = len(problem.labels), len(members)
         self.alpha = np.zeros((n, k))
         self.shrunk = np.zeros((n, k), bool)
@@ -293,7 +306,7 @@ class _Group:
         self.is_done = np.zeros(k, bool)
         self.n_iter = np.zeros(k, np.int64)
         self.violation = np.full(k, np.inf)
-        # The violation without that of the intercept.
+        # The violation without that of the slow coefficient.
         self.spread = np.full(k, np.inf)
         per_row = max(count_work(rows) * k / max(n, 1), 1.0)
         self.piece = max(1, int(PIECE_WORK / per_row))
@@ -301,9 +314,9 @@ class _Group:
         self.work = count_work(rows) * len(problem.positives)
         if start is not None:
             self.alpha[:] = np.minimum(start.alpha[:, members], problem.upper[:, None])
-            self._start_coef(start, members, bool(problem.step))
+            self._start_coef(start, members)
 
-    def _start_coef(self, start: WarmStart, members: NDArray[np.intp], is_free: bool) -> None:
+    def _start_coef(self, start: WarmStart, members: NDArray[np.intp]) -> None:
         """Set the coefficients that belong to the dual variables of a start."""
         if start.coef is not None:
             self.coef[:] = coefs_in_order(self.rows, start.coef[members])
@@ -312,7 +325,7 @@ class _Group:
         fast.add_rows(
             self.rows, self.labels, self.positives, self.alpha, self.room, self.coef, self.extra
         )
-        if is_free:
+        if self.multipliers is not None:
             self.extra[:, -1] = start.extra[members, -1]
 
     def solve(
@@ -336,7 +349,8 @@ class _Group:
         violation = self.violation.copy()
         self.is_done[:] = False
         self.shrunk[:] = False
-        self._descend(settings, FINISH_TOL, n_passes, rng, workers, None)
+        patient = replace(settings, patience=None)
+        self._descend(patient, FINISH_TOL, n_passes, rng, workers, None)
         self.violation = np.minimum(violation, self.violation)
 
     def _descend(
@@ -359,14 +373,15 @@ class _Group:
                 self.shrunk[:, ~self.is_done] = False
             is_full = not self.shrunk[:, ~self.is_done].any()
             order = np.flatnonzero(~self.shrunk.all(axis=1))
-            if self.step:
-                self.extra[:, -1] += self.moves.astype(self.extra.dtype)
+            if self.multipliers is not None:
+                self.multipliers.move(self.extra)
             is_whole = self._sweep(rng.permutation(order), tops, bottoms, settings.deadline)
             going = ~self.is_done
             self.spread[going] = np.maximum(self.highest - self.lowest, 0.0)[going]
             self.violation[going] = self.spread[going]
-            if self.step:
-                self._find_moves(going)
+            if self.multipliers is not None:
+                of_moves = self.multipliers.find_moves(self.extra, going)
+                self.violation[going] = np.maximum(self.violation, of_moves)[going]
             if best is not None and not self._is_finite():
                 self.violation[going] = np.inf
             self.n_iter[going] += 1
@@ -385,27 +400,21 @@ class _Group:
                 return StopReason.CONVERGED
             if is_late(settings.deadline):
                 break
+            if settings.is_slow(number + 1, np.count_nonzero(self.alpha) / len(self.positives)):
+                reason = StopReason.MAX_ITER
+                break
         else:
             reason = StopReason.MAX_ITER
         if best is not None:
             best.restore()
+        # Shrunk rows may violate the conditions by more than the last pass has seen.
+        left = ~self.is_done
+        self.violation[left] = np.maximum(self.violation, np.nextafter(tol, np.inf))[left]
         return reason
 
     def _is_finite(self) -> bool:
         """Return whether an approximate descent has stayed within the largest number."""
         return bool(np.isfinite(self.coef).all() and np.isfinite(self.extra).all())
-
-    def _find_moves(self, going: NDArray[np.bool_]) -> None:
-        """Find by how much the intercepts move before the next pass; this counts as a violation.
-
-        A free intercept asks for ``sum(y a) = 0``. A pass keeps the intercept at a centre plus
-        ``step sum(y a)``. Then the intercept becomes the next centre: this is the method of
-        multipliers, with the intercept as multiplier.
-        """
-        # A matrix of signs would be as large as the dual variables.
-        positive = np.array([self.alpha[rows, k].sum() for k, rows in enumerate(self.own_rows)])
-        self.moves = np.where(going, self.step * (2.0 * positive - self.alpha.sum(axis=0)), 0.0)
-        self.violation[going] = np.maximum(self.violation, np.abs(self.moves))[going]
 
     def _sweep(
         self, order: NDArray[np.intp], tops: FloatArray, bottoms: FloatArray, deadline: float | None
@@ -434,7 +443,7 @@ class _Group:
                 self.shrunk[:, k] = self.is_done[k]
                 tops[k], bottoms[k] = np.inf, -np.inf
             elif self.spread[k] <= tol:
-                # Only the intercept moves. Shrunk rows, which may be all, must see where it is now.
+                # Only the slow coefficient moves. Shrunk rows, maybe all, must see where it is now.
                 self.shrunk[:, k] = False
                 tops[k], bottoms[k] = np.inf, -np.inf
             else:

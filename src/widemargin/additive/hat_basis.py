@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from widemargin.additive import coded_rows_fast as fast
-from widemargin.additive.code_sums_fast import sum_by_feature
+from widemargin.additive.code_sums_fast import count_bins
 from widemargin.additive.coded_rows import FloatArray, Rows, float_type
 
-#: Share of a feature's kernel, in the mean over the rows, that the narrowest hats may hold to be left
-#: out, for each unit of ``tol``. With the default ``tol`` the curves of 256 grey values have 64 knots,
-#: and fit into the cache.
-LEFT_OUT = 0.05
+#: Share of the variance of a feature's kernel that the narrowest hats may hold to be left out, for
+#: each unit of ``tol``. With the default ``tol`` the curves of most pixels of 256 grey values have 64
+#: knots, and fit into the cache.
+LEFT_OUT = 0.1
 #: Binary logarithm of the fewest knots that are left, and the most widths that are left out.
 MIN_DEPTH, MOST_LEFT_OUT = 6, 4
 
@@ -80,12 +80,26 @@ def hat_rows(rows: Rows, tol: float) -> Rows:
 def count_negligible(
     rows: Rows, levels: FloatArray, heights: FloatArray, share: float
 ) -> NDArray[np.int64]:
-    """Return how many widths, from the narrowest, hold at most this share of a feature's kernel."""
+    """Return how many widths, from the narrowest, hold at most this share of a feature's variance.
+
+    The variance is the mean kernel of a row with itself less that of two rows. Where this is small
+    beside the kernel, narrow hats tell the rows apart; and kernels of rows less their mean, see
+    `centring`, would not be positive semidefinite without them.
+    """
+    n, first = len(rows.indptr) - 1, rows.offsets[:-1]
+    counts = np.zeros(rows.offsets[-1], np.int64)
+    count_bins(rows.codes, rows.gaps, rows.is_whole, rows.indptr, rows.offsets, counts)
+    feature = np.repeat(np.arange(rows.n_features), np.diff(rows.offsets))
+    code = np.arange(len(counts)) - first[feature]
     n_widths = min(MOST_LEFT_OUT, heights.shape[1])
-    per_code = np.column_stack([levels, np.cumsum(np.square(heights[:, :n_widths]), axis=1)])
-    sums = np.zeros((rows.n_features, n_widths + 1))
-    sum_by_feature(rows.codes, rows.gaps, rows.is_whole, rows.indptr, per_code, sums)
-    return np.asarray((sums[:, 1:] <= share * sums[:, :1]).sum(axis=1))
+    narrow = np.cumsum(np.square(heights[:, :n_widths]), axis=1)
+    total = np.cumsum(counts)
+    above = total[rows.offsets[1:] - 1][feature] - total + counts
+    # The mean of min(x, z) is the integral of the squared share of rows above each level.
+    steps = np.diff(levels, prepend=0.0)[code]
+    variances = np.add.reduceat(steps * above * (1.0 - above / n), first)
+    held = np.add.reduceat(counts[:, None] * narrow[code], first, axis=0)
+    return np.asarray((held <= share * variances[:, None]).sum(axis=1))
 
 
 def hats_to_curves(hats: Rows, coef: NDArray[Any], bins: Rows) -> NDArray[Any]:

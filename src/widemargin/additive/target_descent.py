@@ -17,6 +17,7 @@ from widemargin.additive.coded_rows import (
     FloatArray,
     cheapest_kind,
     coefs_by_class,
+    count_coefs,
     count_work,
     decide,
     float_type,
@@ -25,6 +26,14 @@ from widemargin.additive.coded_rows import (
     zero_coefs,
 )
 from widemargin.additive.coded_rows_fast import Rows
+from widemargin.additive.coef_newton import (
+    Objective,
+    can_write_out,
+    coefs_of,
+    count_patience,
+    minimise,
+    write_out,
+)
 from widemargin.additive.dual_descent import (
     FINISH_TOL,
     PIECE_WORK,
@@ -32,11 +41,13 @@ from widemargin.additive.dual_descent import (
     LinearResult,
     WarmStart,
 )
-from widemargin.additive.target_newton import prefers_newton, solve_newton
+from widemargin.additive.multipliers import Multipliers, SlowCoefficient
 from widemargin.budget import StopReason
 from widemargin.deadline import is_late
 from widemargin.parallel import Workers
 
+#: Most coefficients for which Newton's method is used from the beginning.
+FEW_COEFS = 128
 #: Steps of the search for an intercept, each of which halves an interval.
 HALVINGS = 60
 
@@ -60,7 +71,7 @@ class TargetDual:
         Diagonal of the kernel matrix.
     epsilon : float
         Half the width of the tube.
-    step : float
+    slow : SlowCoefficient or None
         As in `OneVsRestDual`.
     """
 
@@ -69,7 +80,7 @@ class TargetDual:
     ridge: FloatArray
     norms: FloatArray
     epsilon: float
-    step: float = 0.0
+    slow: SlowCoefficient | None = None
 
     @property
     def is_squared(self) -> bool:
@@ -115,17 +126,68 @@ def descend_targets(
     result : LinearResult
         Coefficients, signed dual variables of shape (n, 1), and the reason for stopping.
     """
-    if prefers_newton(rows, problem.is_squared):
-        return solve_newton(
-            rows, problem.targets, problem.costs(), problem.epsilon, settings, is_free=is_free,
-            start=start, callback=callback,
-        )  # fmt: skip
-    if not is_free:
-        return _solve(rows, problem, settings, workers, start, callback)
+    has_newton = problem.is_squared and can_write_out(rows)
+    if has_newton and count_coefs(rows) <= FEW_COEFS:
+        return solve_newton(rows, problem, settings, is_free, start, callback)
+    if has_newton:
+        settings = replace(settings, patience=count_patience(rows, 1, settings.max_iter))
+    solve = _solve_free if is_free else _solve
+    found = solve(rows, problem, settings, workers, start, callback)
+    n_left = settings.max_iter - int(found.n_iter[0])
+    if found.stop_reason is not StopReason.MAX_ITER or n_left == 0:
+        return found
+    begin = WarmStart(found.alpha, found.extra, found.coef)
+    left = replace(settings, max_iter=n_left)
+    ended = solve_newton(rows, problem, left, is_free, begin, callback)
+    best = ended if ended.stop_reason is StopReason.CONVERGED else found
+    return replace(best, n_iter=ended.n_iter + found.n_iter, stop_reason=ended.stop_reason)
+
+
+def solve_newton(
+    rows: Rows,
+    problem: TargetDual,
+    settings: Descent,
+    is_free: bool,
+    start: WarmStart | None,
+    callback: Callable[[int, float], object] | None,
+) -> LinearResult:
+    """Minimise ``0.5 |w|^2 + sum_i C_i max(0, |z_i - w'x_i - b| - epsilon)^2`` by Newton's method.
+
+    Parameters and result are those of `descend_targets`.
+    """
+    written = write_out(rows)
+    objective = Objective(
+        written.A, problem.targets, problem.costs(), problem.epsilon,
+        written.penalty(is_free=is_free), is_one_sided=False,
+    )  # fmt: skip
+    w = np.zeros(written.A.shape[1])
+    if start is not None and start.coef is not None:
+        w = written.start(start.coef[0], start.extra[0])
+    elif start is not None:
+        w = start.alpha[:, 0] @ written.A
+        w[len(written.roots) :] = start.extra[0]
+    n_iter, violation, reason = minimise(objective, w, settings, callback)
+    signed = objective.pull(problem.targets - written.A @ w)
+    return LinearResult(
+        coefs_of(rows, written, w, signed)[None], w[None, len(written.roots) :], signed[:, None],
+        np.array([n_iter]), np.array([violation]), reason,
+    )  # fmt: skip
+
+
+def _solve_free(
+    rows: Rows,
+    problem: TargetDual,
+    settings: Descent,
+    workers: Workers,
+    start: WarmStart | None,
+    callback: Callable[[int, float], object] | None,
+) -> LinearResult:
+    """Solve the problem by descent, with an intercept without penalty."""
     centred = centre_rows(rows, problem.norms, problem.costs(), settings.seed, workers)
     if centred.is_flat:
         return search_intercept(rows, problem, solve_flat(rows, 1), workers)
-    free = replace(problem, norms=centred.norms, step=centred.step)
+    slow = SlowCoefficient(centred.step, 1.0, is_free=True)
+    free = replace(problem, norms=centred.norms, slow=slow)
     if start is not None:
         beta = np.clip(start.alpha, -problem.upper[:, None], problem.upper[:, None])
         intercept = start.extra[:, -1:] - beta.sum() * centred.square
@@ -196,7 +258,10 @@ class _TargetDescent:
         self.coef = zero_coefs(rows, 1)
         self.extra = np.zeros((1, rows.n_extra), kind)
         self.room = fast.make_room(rows, 1, kind)
-        self.n_iter, self.violation, self.move = 0, np.inf, 0.0
+        self.n_iter, self.violation = 0, np.inf
+        self.multipliers = None
+        if problem.slow is not None:
+            self.multipliers = Multipliers(problem.slow, 1)
         self.work = count_work(rows)
         self.piece = max(1, int(PIECE_WORK * n / max(self.work, 1.0)))
         if start is not None:
@@ -209,7 +274,7 @@ class _TargetDescent:
         fast.add_rows(
             self.rows, label, label[:1], self.beta[:, None], self.room, self.coef, self.extra
         )
-        if self.problem.step:
+        if self.multipliers is not None:
             self.extra[:, -1] = start.extra[:, -1]
 
     def solve(
@@ -221,7 +286,8 @@ class _TargetDescent:
         if reason == StopReason.CONVERGED:
             reached = self.violation
             n_passes = settings.count_finishing(self.n_iter, self.work)
-            self._descend(settings, FINISH_TOL, n_passes, rng, workers, None)
+            patient = replace(settings, patience=None)
+            self._descend(patient, FINISH_TOL, n_passes, rng, workers, None)
             self.violation = min(reached, self.violation)
         return LinearResult(
             coefs_by_class(self.rows, self.coef, 1), self.extra, self.beta[:, None],
@@ -245,10 +311,13 @@ class _TargetDescent:
                 return StopReason.MAX_TIME
             is_full = not self.shrunk.any()
             order = rng.permutation(np.flatnonzero(~self.shrunk))
-            self.extra[:, -1:] += self.move
+            if self.multipliers is not None:
+                self.multipliers.move(self.extra)
             is_whole = self._sweep(order, threshold, settings.deadline)
             of_rows = self.violation
-            self._find_move()
+            if self.multipliers is not None:
+                of_moves = self.multipliers.find_moves(self.extra, np.ones(1, bool))
+                self.violation = max(self.violation, float(of_moves[0]))
             self.n_iter += 1
             if not is_whole:
                 return StopReason.MAX_TIME
@@ -256,6 +325,8 @@ class _TargetDescent:
                 callback(self.n_iter, self.violation)
             if self.violation <= tol and is_full:
                 return StopReason.CONVERGED
+            if settings.is_slow(self.n_iter, float(np.count_nonzero(self.beta))):
+                return StopReason.MAX_ITER
             threshold = of_rows
             if of_rows <= tol:
                 # Shrunk rows were judged by an older solution and by an intercept that may still move.
@@ -277,12 +348,3 @@ class _TargetDescent:
             if first + self.piece < len(order) and is_late(deadline):
                 return False
         return True
-
-    def _find_move(self) -> None:
-        """Find by how much the intercept moves before the next pass; this counts as a violation.
-
-        See `dual_descent`: the intercept is a multiplier of the condition ``sum(b) = 0``.
-        """
-        if self.problem.step:
-            self.move = self.problem.step * float(self.beta.sum())
-            self.violation = max(self.violation, abs(self.move))
