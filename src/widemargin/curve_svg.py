@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from html import escape
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,8 @@ MINUS, TIMES = "\N{MINUS SIGN}", " \N{MULTIPLICATION SIGN} "
 #: Width and height of a panel, and the margins of its plot: left, right, top, bottom.
 WIDTH, HEIGHT = 320.0, 200.0
 LEFT, RIGHT, TOP, BOTTOM = 40.0, 10.0, 8.0, 26.0
+#: Fewest letters of a category that are worth showing below a map.
+LEAST_LETTERS = 4
 #: Width of the place for missing values, on the right.
 MISSING_WIDTH = 46.0
 #: Share of the height that the bars of the data take at most.
@@ -85,15 +88,15 @@ class Surface:
     importance : float
         As for `Panel`.
     first, second : ndarray
-        Values of the features.
+        Values of the features: numbers, NaN for a missing value, or names of categories.
     heights : ndarray of shape (n_first, n_second)
         What they add.
     """
 
     names: tuple[str, str]
     importance: float
-    first: FloatArray
-    second: FloatArray
+    first: NDArray[Any]
+    second: NDArray[Any]
     heights: FloatArray
 
 
@@ -136,8 +139,8 @@ def draw_surface(surface: Surface, largest: float) -> str:
         height = float(surface.heights[i, j])
         colour = "above" if height > 0 else "below"
         hint = (
-            f"{surface.names[0]} {format_number(float(surface.first[i]))}, {surface.names[1]} "
-            f"{format_number(float(surface.second[j]))}: {height:+.3g}"
+            f"{surface.names[0]} {describe_value(surface.first[i])}, {surface.names[1]} "
+            f"{describe_value(surface.second[j])}: {height:+.3g}"
         )
         cells.append(
             f'<rect class="{colour}" x="{columns[i]:.1f}" y="{rows[j + 1]:.1f}" '
@@ -145,16 +148,57 @@ def draw_surface(surface: Surface, largest: float) -> str:
             f'fill-opacity="{min(abs(height) / largest, 1.0) if largest > 0 else 0.0:.2f}">'
             f"<title>{escape(hint)}</title></rect>"
         )
-    middle = 0.5 * (LEFT + WIDTH - RIGHT)
-    ends = [
-        _text(LEFT, HEIGHT - 10.0, format_number(surface.first[0]), "start"),
-        _text(middle, HEIGHT - 10.0, _shorten(surface.names[0], 28), "middle"),
-        _text(WIDTH - RIGHT, HEIGHT - 10.0, format_number(surface.first[-1]), "end"),
-        _text(LEFT - 4.0, HEIGHT - BOTTOM, _short_number(surface.second[0]), "end"),
-        _text(LEFT - 4.0, TOP + 8.0, _short_number(surface.second[-1]), "end"),
-    ]
+    texts = _label_columns(surface, columns) + _label_rows(surface, rows)
     label = f"Surface of {surface.names[0]} and {surface.names[1]}"
-    return _svg("".join(cells + ends), label)
+    return _svg("".join(cells + texts), label)
+
+
+def _label_columns(surface: Surface, edges: FloatArray) -> list[str]:
+    """Name the feature below a map: with the ends of its numbers, or with its categories."""
+    name, values = surface.names[0], surface.first
+    middle, n_letters = 0.5 * (edges[0] + edges[-1]), int((edges[1] - edges[0]) / CHARACTER)
+    if _are_numbers(values):
+        return [
+            _text(edges[0], HEIGHT - 10.0, describe_value(values[0]), "start"),
+            _text(middle, HEIGHT - 10.0, _shorten(name, 28), "middle"),
+            _text(edges[-1], HEIGHT - 10.0, describe_value(values[-1]), "end"),
+        ]
+    if n_letters < LEAST_LETTERS:
+        text = f"{_shorten(name, 28)} ({len(values)} categories)"
+        return [_text(middle, HEIGHT - 10.0, text, "middle")]
+    places = 0.5 * (edges[1:] + edges[:-1])
+    return [
+        _text(at, HEIGHT - 15.0, _shorten(describe_value(value), n_letters), "middle")
+        for at, value in zip(places, values, strict=True)
+    ] + [_text(middle, HEIGHT - 3.0, _shorten(name, 28), "middle")]
+
+
+def _label_rows(surface: Surface, edges: FloatArray) -> list[str]:
+    """Write the ends of the numbers to the left of a map, or the categories, as they fit."""
+    values, n_letters = surface.second, int((LEFT - 4.0) / CHARACTER)
+    if _are_numbers(values):
+        is_gap = np.isnan(values[-1])
+        last = _shorten("missing", n_letters) if is_gap else _short_number(values[-1])
+        return [
+            _text(LEFT - 4.0, HEIGHT - BOTTOM, _short_number(values[0]), "end"),
+            _text(LEFT - 4.0, TOP + 8.0, last, "end"),
+        ]
+    places = 0.5 * (edges[1:] + edges[:-1]) + 3.5
+    return [
+        _text(LEFT - 4.0, at, _shorten(describe_value(value), n_letters), "end")
+        for at, value in zip(places, values, strict=True)
+    ]
+
+
+def _are_numbers(values: NDArray[Any]) -> bool:
+    return values.dtype.kind == "f"
+
+
+def describe_value(value: Any) -> str:
+    """Return a number or the name of a category; NaN stands for a missing value."""
+    if isinstance(value, str):
+        return value
+    return "missing" if np.isnan(value) else format_number(float(value))
 
 
 def find_ticks(low: float, high: float, n: int) -> list[float]:

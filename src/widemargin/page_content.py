@@ -9,7 +9,7 @@ from sklearn.pipeline import Pipeline
 
 from widemargin.additive.pair_model import PairModel
 from widemargin.bands import CurveBands
-from widemargin.curve_svg import TIMES, Panel, Surface, format_number
+from widemargin.curve_svg import TIMES, Panel, Surface, describe_value
 from widemargin.model_page import Example, Share
 from widemargin.pipeline_curves import find_categories, find_curves
 
@@ -290,11 +290,4 @@ def describe_values(X: Any, row: int) -> list[str]:
         values: Any = X[[row]].toarray()[0]
     else:
         values = X.iloc[row] if hasattr(X, "iloc") else np.asarray(X)[row]
-    return [_describe_value(value) for value in values]
-
-
-def _describe_value(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    number = float(value)
-    return "missing" if np.isnan(number) else format_number(number)
+    return [describe_value(value) for value in values]

@@ -177,7 +177,7 @@ def test_unknown_names_are_refused():
 
 @pytest.mark.parametrize(
     "params",
-    [{"loss": "hinge"}, {"solver": "sgd"}, {"interactions": 1}, {"kernel": np.minimum}],
+    [{"loss": "hinge"}, {"solver": "sgd"}, {"kernel": np.minimum}],
 )
 def test_what_does_not_go_together_is_refused(params):
     (name,) = params

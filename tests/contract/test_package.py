@@ -83,8 +83,8 @@ ESTIMATORS = {
     "additive": [
         "additive_svc", "additive_svc_cv", "additive_svr", "additive_svr_cv", "classifier_base",
         "cost_path", "descent_mixin", "indicators_mixin", "intersection_svc", "kernel_scale",
-        "lr_svc", "mixins", "monotone_mixin", "power_mean_svc", "search_base", "spectral_mixin",
-        "tables_mixin",
+        "lr_svc", "mixins", "monotone_mixin", "pairs_mixin", "power_mean_svc", "search_base",
+        "spectral_mixin", "tables_mixin",
     ],
     "projected": ["classifier_base", "projected_svc"],
 }  # fmt: skip
@@ -106,7 +106,8 @@ REPRESENTATIONS = {
 #: stands above the models and below the estimators.
 REPRESENTERS = {
     "additive": [
-        "anchors", "indicator_columns", "intersection_rows", "pair_cells", "representations"
+        "anchors", "indicator_columns", "intersection_rows", "pair_cells", "pair_levels",
+        "representations",
     ]
 }  # fmt: skip
 FAMILIES = sorted(MODELS)

@@ -3,39 +3,15 @@
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-import numpy as np
-from scipy import sparse
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from widemargin.additive.codes import Codes
-from widemargin.additive.curves import BinEncoder, BinModel, TableModel
-from widemargin.additive.indicator_model import IndicatorModel
-from widemargin.additive.indicators_mixin import IndicatorsMixin
 from widemargin.additive.monotone_mixin import MonotoneMixin
-from widemargin.additive.pair_cells import (
-    PairCells,
-    PairRepresentation,
-    join_codes,
-    join_tables,
-    make_cells,
-)
-from widemargin.additive.pair_choice import choose_pairs
-from widemargin.additive.pair_model import PairModel
-from widemargin.additive.representations import TableRepresentation, constants
-from widemargin.additive.spectral_mixin import SpectralMixin
-from widemargin.additive.tables_mixin import TablesMixin
-from widemargin.arguments import check_integer, draw_seed
-from widemargin.deadline import seconds_left
+from widemargin.additive.pairs_mixin import PairsMixin
+from widemargin.arguments import check_integer
 from widemargin.kernels import Kernel
-from widemargin.memory import free_bytes
 from widemargin.parameters import Choices
 from widemargin.problem import Problem
-
-#: Weight of all pairs together beside all features.
-PAIR_WEIGHT = 1.0
-#: Models that have more than curves.
-BESIDE_CURVES = (PairModel, IndicatorModel)
 
 
 def _fits_in_pieces(estimator: Any) -> bool:
@@ -59,7 +35,7 @@ def _fits_in_pieces(estimator: Any) -> bool:
     return True
 
 
-class AdditiveSVC(MonotoneMixin, IndicatorsMixin, SpectralMixin, TablesMixin):
+class AdditiveSVC(PairsMixin):
     """Support vector classifier with an additive kernel, at the cost of a linear one.
 
     An additive kernel is a sum over features of a kernel of two numbers, so a decision is a sum of
@@ -97,19 +73,20 @@ class AdditiveSVC(MonotoneMixin, IndicatorsMixin, SpectralMixin, TablesMixin):
         What NaN in dense data means: an error, or a missing value, which has a code of its own. It
         counts as the median of its feature, and has a coefficient of its own beside the curve if
         values of the feature were missing in training; see `missing_heights_`.
-        Not for callable kernels, ``interactions``, `partial_fit` and `fit_chunks`.
+        Not for callable kernels, `partial_fit` and `fit_chunks`.
     categorical_features : array-like of bool, int or str, "from_dtype" or None, default=None
         Columns of categories, as in scikit-learn's `HistGradientBoostingClassifier`: a mask, numbers
         or names, or ``"from_dtype"`` for the columns of a DataFrame whose type is ``"category"``.
         Values may be texts or numbers, at most 256 in a column. Each has a height of its own; see
         `categories_`. A category that was not seen in training adds nothing. Not for sparse data,
-        callable kernels, ``interactions``, `partial_fit` and `fit_chunks`.
+        callable kernels, `partial_fit` and `fit_chunks`.
     monotonic_cst : array-like of int of shape (n_features), dict of str or None, default=None
         Constraints on curves, as in scikit-learn's `HistGradientBoostingClassifier`: 1 if the curve
         of a feature must not fall towards ``classes_[1]``, -1 if it must not rise, and 0 for no
         constraint; a dict has such numbers by name. Constrained features have the intersection
-        kernel. For two classes and the squared hinge loss; not for callable kernels,
-        ``interactions``, stochastic descent and `partial_fit`. ``warm_start`` has no effect then.
+        kernel, and take part in no pair of ``interactions``. For two classes and the squared hinge
+        loss; not for callable kernels, stochastic descent and `partial_fit`. ``warm_start`` has no
+        effect then.
     interactions : int, default=0
         Number of pairs of features that have a surface of their own beside the curves. An exact SVM
         with all pairs (`widemargin.kernels.AnovaChi2`), fitted to at most 2,000 rows, chooses them,
@@ -275,43 +252,6 @@ class AdditiveSVC(MonotoneMixin, IndicatorsMixin, SpectralMixin, TablesMixin):
         check_integer("interactions", self.interactions, low=0)
         if self.interactions and not self._is_homogeneous:
             raise ValueError("interactions: not available with a callable kernel; use a named one")
-        if self.interactions and self.categorical_features is not None:
-            raise ValueError(
-                "interactions: not available with categorical_features; set one of them aside"
-            )
-        if self.interactions and self.missing != "error":
-            raise ValueError(
-                'interactions: not available with missing values; fill them, use missing="error", or '
-                "set it to 0"
-            )
-
-    @property
-    def _may_have_bins(self) -> bool:
-        return not self.interactions
-
-    def interaction_functions(self) -> list[tuple[Any, Any, Any]]:
-        """Compute the surfaces of the pairs in `interactions_`, on the grid of their levels.
-
-        Returns
-        -------
-        surfaces : list of (first, second, heights)
-            One for each pair: values of both features in their own units, at most 16 each, and what
-            the pair adds to the decision, beyond the curves of both: shape (n_first, n_second) for two
-            classes and (n_classes, n_first, n_second) for more.
-        """
-        check_is_fitted(self)
-        if not isinstance(self._model, PairModel):
-            return []
-        found = []
-        for k, pair in enumerate(self._model.pairs):
-            (first, i), (second, j) = (
-                np.unique(values, return_index=True) for values in self._model.values[k]
-            )
-            heights = self._model.heights[:, k][:, i][:, :, j]
-            origin = self._origin[pair]
-            heights = heights[0] if len(self.classes_) == 2 else heights
-            found.append((first + origin[0], second + origin[1], heights))
-        return found
 
     partial_fit = available_if(_fits_in_pieces)(MonotoneMixin.partial_fit)
 
@@ -320,14 +260,6 @@ class AdditiveSVC(MonotoneMixin, IndicatorsMixin, SpectralMixin, TablesMixin):
         if isinstance(problem.X, Codes):
             self._refuse_chunks()
         return super()._fit_codes(problem, codes, deadline)
-
-    def _represent_training(self, problem: Problem, codes: Codes, deadline: float | None) -> Any:
-        if not self.interactions:
-            return super()._represent_training(problem, codes, deadline)
-        self._keep_table(problem, codes)
-        cells = self._choose_cells(problem, deadline)
-        self.interactions_ = cells.pairs
-        return self._represent_cells(problem, cells)
 
     def _refuse_chunks(self) -> None:
         """Refuse parameters for which `fit_chunks` would need all data at once."""
@@ -342,42 +274,3 @@ class AdditiveSVC(MonotoneMixin, IndicatorsMixin, SpectralMixin, TablesMixin):
                 "categorical_features: fit_chunks cannot know all categories; use fit, or set it to "
                 "None"
             )
-
-    def _choose_cells(self, problem: Problem, deadline: float | None) -> PairCells:
-        scales, quantiser = self._scales(), self.quantiser_
-        n_bytes = 2 * problem.X.shape[0] * problem.X.shape[1]
-        if sparse.issparse(problem.X) and n_bytes > free_bytes():
-            raise ValueError(
-                f"interactions: pairs need the codes of all values, zeros included, which would take "
-                f"{n_bytes / 2**30:.1f} GiB; select columns first, or set it to 0"
-            )
-        kernel = self._scalar_kernel()
-        left = None if deadline is None else max(0.3 * seconds_left(deadline), 1e-3)
-        pairs = choose_pairs(
-            problem, scales / quantiser.span, kernel.name, int(self.interactions),
-            draw_seed(self.random_state), left,
-        )  # fmt: skip
-        codes = quantiser.encode(problem.X, is_whole=True).values.reshape(problem.X.shape)
-        return make_cells(kernel, quantiser.grid, codes, problem.sample_weights, pairs, scales)
-
-    def _represent_cells(self, problem: Problem, cells: PairCells) -> PairRepresentation:
-        """Represent features and pairs as codes of one table."""
-        quantiser = self.quantiser_
-        codes = quantiser.encode(problem.X, is_whole=True).values.reshape(problem.X.shape)
-        extra = constants(len(codes), self._has_intercept())
-        scales = self._scales()
-        weights = problem.sample_weights
-        mean = float(np.average(quantiser.grid[codes] @ scales, weights=weights))
-        factor = PAIR_WEIGHT * mean / (cells.means.sum() or 1.0)
-        data = TableRepresentation(
-            BinEncoder(quantiser, join_tables(self._table, cells)),
-            join_codes(codes, quantiser.n_bins, cells),
-            np.concatenate([scales, np.full(len(cells.pairs), factor)]),
-            extra,
-            self._dtype(problem),
-        )
-        return PairRepresentation(data, quantiser, cells)
-
-    @property
-    def _curves(self) -> TableModel | BinModel:
-        return self._model.base if isinstance(self._model, BESIDE_CURVES) else self._model

@@ -6,7 +6,7 @@ indicator is positive if both rows have it, and zero otherwise: this delta kerne
 nor distance.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from widemargin.additive.indicator_model import (
     find_missing,
     narrow_model,
 )
+from widemargin.additive.pair_model import PairModel
 
 #: Kernel between two missing values, as a share of that of the largest value with itself. Chosen by
 #: measurement: docs/glass-box.md.
@@ -54,6 +55,22 @@ class IndicatorColumns:
         return len(self.missing) + int(self.sizes.sum())
 
     @property
+    def sources(self) -> NDArray[np.intp]:
+        """The feature of every column of the expanded data."""
+        features = np.arange(len(self.sizes))
+        return np.concatenate([features, self.missing, np.repeat(features, self.sizes)])
+
+    def missing_column(self, feature: int) -> int | None:
+        """Return the column that tells the missing values of a feature, if it has some."""
+        found = np.flatnonzero(self.missing == feature)
+        return len(self.sizes) + int(found[0]) if len(found) else None
+
+    def category_columns(self, feature: int) -> slice:
+        """Return the columns of the categories of a feature."""
+        first = len(self.sizes) + len(self.missing) + int(self.sizes[:feature].sum())
+        return slice(first, first + int(self.sizes[feature]))
+
+    @property
     def weights(self) -> FloatArray:
         """Factors on the kernels of the expanded columns, by which they have their share."""
         weights = np.ones(len(self.sizes) + self.n_indicators)
@@ -85,8 +102,17 @@ class IndicatorColumns:
         filled[:, self.sizes > 0] = 0.0
         return filled
 
-    def make_model(self, fitted: TableModel | BinModel) -> IndicatorModel:
-        """Turn a model of the expanded data into one of the features."""
+    def make_model(self, fitted: TableModel | BinModel | PairModel) -> IndicatorModel | PairModel:
+        """Turn a model of the expanded data into one of the features.
+
+        Pairs of features are as they were, with other curves.
+        """
+        if isinstance(fitted, PairModel):
+            assert isinstance(fitted.base, BinModel)
+            return replace(fitted, base=self._make_curves(fitted.base))
+        return self._make_curves(fitted)
+
+    def _make_curves(self, fitted: TableModel | BinModel) -> IndicatorModel:
         d = len(self.sizes)
         offsets = np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
         units = np.concatenate([self.units[self.missing], np.ones(offsets[-1])])
@@ -102,3 +128,11 @@ class IndicatorColumns:
         missing[:, self.missing] += heights[:, :n_missing]
         of_categories = heights[:, n_missing:].astype(float)
         return IndicatorModel(narrow_model(fitted, d), missing, offsets, of_categories)
+
+
+def plain_columns(n_features: int) -> IndicatorColumns:
+    """Return the columns of data without missing values and categories."""
+    zeros = np.zeros(n_features)
+    return IndicatorColumns(
+        np.zeros(0, np.intp), zeros, np.ones(n_features), zeros.astype(np.int64)
+    )

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from widemargin.additive.indicator_columns import IndicatorColumns
+from widemargin.additive.indicator_columns import IndicatorColumns, plain_columns
 from widemargin.additive.indicator_model import IndicatorModel
+from widemargin.additive.pair_model import PairModel
 from widemargin.additive.quantiser import Ranges, row_chunks, weighted_quantiles
 from widemargin.additive.tables_mixin import TablesMixin
 from widemargin.category_codes import CategoryCoder, learn_categories
@@ -38,7 +39,13 @@ class IndicatorsMixin(TablesMixin):
     @property
     def _query_layout(self) -> Layout:
         # The parameter may have changed since the fit.
-        return self._layout if isinstance(self._model, IndicatorModel) else ANY_BLOCKS
+        return ANY_BLOCKS if self._indicators is None else self._layout
+
+    @property
+    def _indicators(self) -> IndicatorModel | None:
+        """The part of the model that has heights of missing values and categories."""
+        model = self._model.base if isinstance(self._model, PairModel) else self._model
+        return model if isinstance(model, IndicatorModel) else None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -52,9 +59,10 @@ class IndicatorsMixin(TablesMixin):
         The shape is (n_features,) for two classes and (n_classes, n_features) for more. It is what the
         median of the feature adds if the feature had no missing value in training.
         """
-        if self.missing != "code" or not isinstance(self._model, IndicatorModel):
+        found = self._indicators
+        if self.missing != "code" or found is None:
             raise AttributeError('missing_heights_: fit with missing="code" to have it')
-        return self._model.missing[0] if len(self.classes_) == 2 else self._model.missing
+        return found.missing[0] if len(self.classes_) == 2 else found.missing
 
     @property
     def categories_(self) -> list[NDArray[Any] | None]:
@@ -97,6 +105,10 @@ class IndicatorsMixin(TablesMixin):
         self.origin_, self.feature_ranges_ = origin, ranges + origin
         self.quantiser_ = self.quantiser_.narrow(d)
         return columns.make_model(fitted)
+
+    def _pair_columns(self) -> IndicatorColumns:
+        """Return what the columns of the training data are, during a fit."""
+        return getattr(self, "_columns", None) or plain_columns(self.n_features_in_)
 
     def _measure(self, problem: Problem) -> Ranges:
         ranges = super()._measure(problem)

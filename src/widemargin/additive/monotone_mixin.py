@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from widemargin.additive.coded_rows import sum_over_codes
 from widemargin.additive.codes import Codes, thin_codes
-from widemargin.additive.curves import BinModel, TableModel, bin_offsets
+from widemargin.additive.curves import BinModel, bin_offsets
 from widemargin.additive.monotone import CurveBasis, MonotoneProblem, solve_monotone
 from widemargin.additive.tables_mixin import TablesMixin
 from widemargin.callback_support import report_rounds
@@ -21,7 +21,6 @@ class MonotoneMixin(TablesMixin):
     """Constraints on the curves of two classes (``monotonic_cst``)."""
 
     monotonic_cst: Any
-    interactions: int
     categories_: Any
 
     def _check_params(self) -> None:
@@ -32,11 +31,6 @@ class MonotoneMixin(TablesMixin):
             ("kernel", not self._is_homogeneous, "use a named kernel"),
             ("loss", self.loss != "squared_hinge", 'set it to "squared_hinge"'),
             ("solver", self.solver != "dual", 'set it to "dual"'),
-            (
-                "interactions",
-                self.interactions != 0,
-                "set it to 0, since surfaces may fall and rise",
-            ),
         ):
             if is_wrong:
                 given = getattr(self, name)
@@ -44,9 +38,7 @@ class MonotoneMixin(TablesMixin):
                     f"{name}: {given!r} does not go together with monotonic_cst; {advice}"
                 )
 
-    def _fit_codes(
-        self, problem: Problem, codes: Codes, deadline: float | None
-    ) -> TableModel | BinModel:
+    def _fit_codes(self, problem: Problem, codes: Codes, deadline: float | None) -> Any:
         signs = validate_monotonic_cst(self)
         if not signs.any():
             return super()._fit_codes(problem, codes, deadline)
@@ -69,18 +61,42 @@ class MonotoneMixin(TablesMixin):
 
     def _fit_monotone(
         self, problem: Problem, codes: Codes, signs: NDArray[np.int8], deadline: float | None
-    ) -> BinModel:
+    ) -> Any:
         """Fit with constraints: represent, solve, model."""
-        offsets, grid, scale = bin_offsets(codes), self.quantiser_.grid, self._scales()
-        # Indicators of missing values and categories come after the features.
-        signs = np.pad(signs, (0, codes.n_features - len(signs)))
-        norms = sum_over_codes(codes, grid, scale) + self._has_intercept()
+        offsets = bin_offsets(codes)
+        table = None if self.rank_ == 0 else self._table
+        basis = self._make_basis(offsets, self.quantiser_.grid, self._scales(), signs, table)
+        norms = sum_over_codes(codes, self.quantiser_.grid, self._scales())
+        curves, intercept = self._solve_monotone(problem, codes, basis, norms, deadline)
+        return BinModel(self.quantiser_, offsets, curves[None], intercept)
+
+    def _make_basis(
+        self,
+        offsets: NDArray[np.int64],
+        levels: NDArray[np.float64],
+        scale: NDArray[np.float64],
+        signs: NDArray[np.int8],
+        table: NDArray[np.float64] | None,
+    ) -> CurveBasis:
+        # Indicators of missing values and of categories, and pairs, come after the features.
+        signs = np.pad(signs, (0, len(scale) - len(signs)))
+        return CurveBasis(offsets, levels, scale, signs, table)
+
+    def _solve_monotone(
+        self,
+        problem: Problem,
+        codes: Codes,
+        basis: CurveBasis,
+        norms: NDArray[np.float64],
+        deadline: float | None,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return all curves one after the other, and the intercept; ``norms`` are without its."""
+        norms = norms + self._has_intercept()
         check_norms("X: kernel values", norms, "MinMaxScaler")
         self._measure_kernel(problem, norms)
-        table = None if self.rank_ == 0 else self._table
         monotone = MonotoneProblem(
             codes=codes,
-            basis=CurveBasis(offsets, grid, scale, signs, table),
+            basis=basis,
             y=np.where(problem.labels == 1, 1.0, -1.0),
             costs=self._cost() * problem.weights,
             intercept_penalty=(
@@ -92,5 +108,4 @@ class MonotoneMixin(TablesMixin):
         self.n_iter_, self.violation_ = result.n_iter, result.violation
         self.stop_reason_ = result.stop_reason.value
         self.n_seen_, self.t_ = len(codes), result.n_iter * len(codes)
-        intercept = np.array([result.intercept])
-        return BinModel(self.quantiser_, offsets, result.curves[None], intercept)
+        return result.curves, np.array([result.intercept])

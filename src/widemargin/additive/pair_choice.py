@@ -22,6 +22,7 @@ COST = 10.0
 def choose_pairs(
     problem: Problem,
     factors: FloatArray,
+    sources: NDArray[np.intp],
     kernel_name: str,
     n_pairs: int,
     seed: int,
@@ -30,15 +31,18 @@ def choose_pairs(
     """Return the pairs of features with the largest surfaces, the largest first, shape (n_pairs, 2).
 
     An exact SVM with an ANOVA kernel is fitted to a sample of the rows, and its surfaces are ranked by
-    variance; see `exact.anova_terms`. Of more than 500 features, those that `screen_features` returns
-    take part.
+    variance; see `exact.anova_terms`. Of more than 500 columns, those that `screen_features` returns
+    take part. A feature may have several columns, such as one for each category; the variances of the
+    surfaces of their pairs are added up.
 
     Parameters
     ----------
     problem : Problem
         The training data, not negative.
-    factors : ndarray of shape (n_features,)
-        Factor on the values of each feature.
+    factors : ndarray of shape (n_columns,)
+        Factor on the values of each column.
+    sources : ndarray of shape (n_columns,)
+        The feature of each column; -1 for those that take part in no pair.
     kernel_name : str
         Name of the scalar kernel; kernels between chi-square and Hellinger count as chi-square.
     n_pairs : int
@@ -54,7 +58,10 @@ def choose_pairs(
     firsts = np.unique(problem.labels, return_index=True)[1]
     rows = np.union1d(rows, firsts)
     scaled = _scale_columns(problem.X[rows], factors)
-    features = screen_features(scaled, problem.labels[rows])
+    allowed = np.flatnonzero(sources >= 0)
+    if len(np.unique(sources[allowed])) < 2:
+        return np.zeros((0, 2), np.int64)
+    features = allowed[screen_features(scaled[:, allowed], problem.labels[rows])]
     X = as_dense(scaled[:, features])
     kernel = AnovaIntersection() if kernel_name == "intersection" else AnovaChi2()
     svm = KernelSVC(
@@ -62,7 +69,7 @@ def choose_pairs(
     )
     svm.fit(X, problem.labels[rows], sample_weight=problem.weights[rows])
     terms = AnovaTerms(svm._model, [choose_levels(column, N_LEVELS) for column in X.T])
-    return features[rank_pairs(terms)[:n_pairs]]
+    return rank_pairs(terms, sources[features])[:n_pairs]
 
 
 def _scale_columns(X: Any, factors: FloatArray) -> Any:
@@ -91,10 +98,16 @@ def screen_features(X: Any, labels: NDArray[np.integer]) -> NDArray[np.int64]:
     return np.sort(np.argsort(-between / variances, kind="stable")[:MAX_FEATURES])
 
 
-def rank_pairs(terms: AnovaTerms) -> NDArray[np.int64]:
-    """Return the pairs of the features with the largest curves, sorted by the variance of surfaces."""
+def rank_pairs(terms: AnovaTerms, sources: NDArray[np.intp]) -> NDArray[np.int64]:
+    """Return pairs of features, shape (n_pairs, 2), sorted by the variance of their surfaces.
+
+    The columns with the largest curves take part; ``sources`` has the feature of each column.
+    """
     curves = terms.curve_variances().sum(axis=0)
     candidates = np.sort(np.argsort(-curves, kind="stable")[:CANDIDATES])
     variances: Any = terms.pair_variances(candidates).sum(axis=0)
-    order = np.argsort(-variances, kind="stable")
-    return list_pairs(candidates)[order].astype(np.int64)
+    between = np.sort(sources[list_pairs(candidates)], axis=1)
+    differ = between[:, 0] < between[:, 1]
+    pairs, number = np.unique(between[differ], axis=0, return_inverse=True)
+    sums = np.bincount(number.ravel(), variances[differ], len(pairs))
+    return pairs[np.argsort(-sums, kind="stable")].astype(np.int64)

@@ -9,6 +9,7 @@ from scipy import sparse
 
 from widemargin.additive.coded_rows import FloatArray
 from widemargin.additive.curves import BinModel, encode_feature
+from widemargin.additive.indicator_model import IndicatorModel
 from widemargin.additive.quantiser import row_chunks
 
 
@@ -18,19 +19,21 @@ class PairModel:
 
     Attributes
     ----------
-    base : BinModel
-        The curves and the intercept.
+    base : BinModel or IndicatorModel
+        The curves and the intercept, and heights of missing values and of categories.
     pairs : ndarray of shape (n_pairs, 2)
         The features of each surface.
-    levels : ndarray of uint8 of shape (n_pairs, 2, n_bins)
-        Row or column of a surface for each code of its first and second feature.
+    levels : ndarray of uint8 of shape (n_pairs, 2, n_codes)
+        Row or column of a surface for each code of its first and second feature: bins, or numbers of
+        categories, then one for unknown categories; the last code of all stands for missing values.
     values : ndarray of shape (n_pairs, 2, n_levels)
-        Values of the features at the rows and columns; the last is repeated if there are fewer.
+        What the rows and columns stand for; the last is repeated if there are fewer. See
+        `pair_levels.FeatureLevels`.
     heights : ndarray of shape (n_functions, n_pairs, n_levels, n_levels)
-        The surfaces.
+        The surfaces; the last row and column are zero.
     """
 
-    base: BinModel
+    base: BinModel | IndicatorModel
     pairs: NDArray[np.int64]
     levels: NDArray[np.uint8]
     values: FloatArray
@@ -79,5 +82,18 @@ class PairModel:
         return out
 
     def _encode(self, X: Any, feature: int) -> NDArray[Any]:
+        """Return the codes of the values of a feature."""
         column = X[:, [feature]].toarray()[:, 0] if sparse.issparse(X) else X[:, feature]
-        return encode_feature(self.base.quantiser, feature, column)
+        base = self.base
+        if isinstance(base, BinModel):
+            return encode_feature(base.quantiser, feature, column)
+        assert isinstance(base.base, BinModel)
+        is_missing = np.isnan(column)
+        filled = np.where(is_missing, 0.0, column)
+        n_known = base.offsets[feature + 1] - base.offsets[feature]
+        if n_known:
+            codes: NDArray[Any] = np.minimum(filled, n_known).astype(np.intp)
+        else:
+            codes = encode_feature(base.base.quantiser, feature, filled).astype(np.intp)
+        codes[is_missing] = self.levels.shape[2] - 1
+        return codes

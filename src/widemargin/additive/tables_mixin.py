@@ -211,12 +211,11 @@ class TablesMixin(StochasticMixin, CodesMixin, LinearClassifier):
     def _fit(self, problem: Problem) -> None:
         deadline = self._deadline()
         problem = self._place_features(problem)
-        self._model = self._fit_features(problem, deadline)
+        self._model = self._prefer_majority(self._fit_features(problem, deadline), problem)
 
     def _fit_features(self, problem: Problem, deadline: float | None) -> Any:
         """Fit to features as the kernel needs them, and return the model."""
-        model = self._fit_codes(problem, self._encode_features(problem), deadline)
-        return self._prefer_majority(model, problem)
+        return self._fit_codes(problem, self._encode_features(problem), deadline)
 
     def _fit_codes(
         self, problem: Problem, codes: Codes, deadline: float | None

@@ -1,6 +1,7 @@
 """Schema of the model files of the additive estimators and of `LRSVC`."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from widemargin.additive.kernel_scale import KernelScaleMixin
 from widemargin.additive.knot_model import KnotModel
 from widemargin.additive.lr_svc import LRSVC
 from widemargin.additive.mixins import CurvesMixin, NonnegativeMixin
-from widemargin.additive.pair_cells import N_LEVELS
+from widemargin.additive.pair_levels import N_LEVELS
 from widemargin.additive.pair_model import PairModel
 from widemargin.additive.power_mean_svc import OLD_DUAL, PowerMeanSVC
 from widemargin.additive.quantiser import SPACINGS, Quantiser
@@ -36,6 +37,7 @@ from widemargin.files.fields import (
     Context,
     Entry,
     Field,
+    anything,
     at_least,
     below,
     in_domain,
@@ -90,11 +92,11 @@ _KNOTS = (
 _PAIRS = (
     Field("pairs", np.int64, ("n_pairs", 2), below("n_features"), "pairs", may_be_empty=True),
     Field(
-        "pair_levels", np.uint8, ("n_pairs", 2, "n_bins"), below("n_levels"), "levels",
+        "pair_levels", np.uint8, ("n_pairs", 2, "n_pair_codes"), below("n_levels"), "levels",
         may_be_empty=True,
     ),
     Field(
-        "pair_values", np.float64, ("n_pairs", 2, "n_levels"), attribute="values",
+        "pair_values", np.float64, ("n_pairs", 2, "n_levels"), anything, "values",
         may_be_empty=True,
     ),
     Field(
@@ -187,6 +189,7 @@ def read_additive(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) ->
         require(model.kernel_ in KERNELS, "entry 'chosen_kernel' is wrong")
     if isinstance(model._model, PairModel):
         require(cls is AdditiveSVC, "its model is of another classifier")
+        _check_levels(model._model)
         model.interactions_ = model._model.pairs
     if isinstance(model, AdditiveSVC) and isinstance(model._model, TableModel):
         # partial_fit continues with this table.
@@ -281,8 +284,11 @@ def _read_model(meta: Any, arrays: Mapping[str, Any], context: Context) -> AnyMo
     return TableModel(BinEncoder(quantiser, found["table"]), found["coef"], found["intercept"])
 
 
-def _read_indicators(model: Any, arrays: Mapping[str, Any], context: Context) -> IndicatorModel:
-    base = model._model
+def _read_indicators(
+    model: Any, arrays: Mapping[str, Any], context: Context
+) -> IndicatorModel | PairModel:
+    fitted = model._model
+    base: Any = fitted.base if isinstance(fitted, PairModel) else fitted
     good = isinstance(model, AdditiveSVC) and isinstance(base, TableModel | BinModel)
     require(good, "its model is of another classifier")
     found = read_fields(_INDICATORS, arrays, context)
@@ -291,7 +297,23 @@ def _read_indicators(model: Any, arrays: Mapping[str, Any], context: Context) ->
     good = good and offsets[-1] == context.sizes["n_categories"]
     require(good, "array 'category_offsets' is wrong")
     model._coder = _read_categories(np.diff(offsets), arrays)
-    return IndicatorModel(base, found["missing"], offsets, found["category_heights"])
+    with_heights = IndicatorModel(base, found["missing"], offsets, found["category_heights"])
+    return replace(fitted, base=with_heights) if isinstance(fitted, PairModel) else with_heights
+
+
+def _check_levels(model: PairModel) -> None:
+    """Refuse levels of pairs that belong to other bins or categories."""
+    sizes = np.zeros(model.n_features, np.int64)
+    if isinstance(model.base, IndicatorModel):
+        sizes = np.diff(model.base.offsets)
+    n_bins = _find_quantiser(model).n_bins
+    good = model.levels.shape[2] > max(n_bins, int(sizes.max()) + 1)
+    require(good or not len(model.pairs), "array 'pair_levels' is wrong")
+    of_sides = model.values.reshape(-1, N_LEVELS + 1)
+    for values, size in zip(of_sides, sizes[model.pairs.ravel()], strict=True):
+        numbers = values[np.isfinite(values)]
+        good = size == 0 or bool(np.isin(numbers, np.arange(size)).all())
+        require(good, "array 'pair_values' is wrong")
 
 
 def _read_knots(quantiser: Quantiser, arrays: Mapping[str, Any], context: Context) -> KnotModel:
@@ -328,8 +350,11 @@ def _read_categories(sizes: Any, arrays: Mapping[str, Any]) -> CategoryCoder | N
 
 
 def _read_pairs(base: BinModel, arrays: Mapping[str, Any], context: Context) -> PairModel:
-    context.sizes.update(n_bins=base.quantiser.n_bins, n_levels=N_LEVELS)
+    context.sizes["n_levels"] = N_LEVELS + 1
     found = read_fields(_PAIRS, arrays, context)
+    # The last level adds nothing.
+    is_padded = not found["heights"][:, :, -1].any() and not found["heights"][..., -1].any()
+    require(is_padded, "array 'heights' is wrong")
     return PairModel(
         base, found["pairs"], found["pair_levels"], found["pair_values"], found["heights"]
     )
