@@ -26,6 +26,7 @@ from benchmarks.additive_costs import (
     run_traffic,
 )
 from benchmarks.additive_defaults import run_defaults
+from benchmarks.additive_large_costs import run_large_costs
 from benchmarks.additive_linear import run_kernel_choice, run_linear_cost
 from benchmarks.additive_models import (
     compare,
@@ -156,4 +157,5 @@ EXPERIMENTS: Experiments = {
     "lut": run_lut,
     "sgd": run_sgd,
     "defaults": run_defaults,
+    "large-costs": run_large_costs,
 }
