@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.metrics import accuracy_score, check_scoring, get_scorer, get_scorer_names
+from sklearn.metrics import (
+    accuracy_score,
+    check_scoring,
+    get_scorer,
+    get_scorer_names,
+    roc_auc_score,
+)
 
 from widemargin.exact.expansion import class_numbers, class_scores
 from widemargin.exact.search_folds import FloatArray, Fold
@@ -92,8 +98,9 @@ class FoldScorer:
     """Scores the decision values of folds.
 
     Sample weights go to metrics that take them. Only scorers that are given as a callable may look
-    at the features, so that rows are copied for these alone. Accuracies are counted here: the checks
-    of `accuracy_score` take as long as the solution of a small fold.
+    at the features, so that rows are copied for these alone. Accuracies, and areas under the ROC curve
+    of two classes, are computed here: the checks of the metrics of scikit-learn take as long as the
+    solution of a small fold.
     """
 
     def __init__(
@@ -105,6 +112,8 @@ class FoldScorer:
         self.needs_rows = needs_rows
         metric = getattr(scorer, "_score_func", scorer)
         self.is_accuracy = metric is accuracy_score and not needs_rows
+        is_plain = not needs_rows and not getattr(scorer, "_kwargs", None)
+        self.is_area = metric is roc_auc_score and is_plain
         self.takes_weights = "sample_weight" in inspect.signature(metric).parameters
 
     def __call__(self, fold: int, decisions: FloatArray) -> float:
@@ -114,6 +123,10 @@ class FoldScorer:
         weights = None if self.weights is None else self.weights[test]
         if self.is_accuracy:
             return float(np.average(model.predict(X) == self.y[test], weights=weights))
+        if self.is_area and len(model.classes_) == 2:
+            is_positive = self.y[test] == model.classes_[1]
+            if is_positive.any() and not is_positive.all():
+                return area_under_roc(model.decision_function(X), is_positive, weights)
         if weights is not None and self.takes_weights:
             more = {"sample_weight": weights}
         score = self.scorer(model, X, self.y[test], **more)
@@ -125,3 +138,18 @@ class FoldScorer:
                 "another scorer, or a splitter whose folds it can score"
             )
         return float(score)
+
+
+def area_under_roc(
+    scores: FloatArray, is_positive: NDArray[np.bool_], weights: FloatArray | None
+) -> float:
+    """Return the share of pairs of a positive and a negative row whose scores are in order.
+
+    Pairs of equal scores count half, and pairs count as the product of the weights of their rows.
+    """
+    weights = np.ones(len(scores)) if weights is None else weights
+    values, group = np.unique(scores, return_inverse=True)
+    positive = np.bincount(group, weights * is_positive, len(values))
+    negative = np.bincount(group, weights * ~is_positive, len(values))
+    in_order = positive @ (np.cumsum(negative) - 0.5 * negative)
+    return float(in_order / (positive.sum() * negative.sum()))
