@@ -1,5 +1,6 @@
 """Ways to the same optimum: whole rows or rows without their mean, passes or Newton's method."""
 
+import re
 from itertools import product
 
 import numpy as np
@@ -65,6 +66,14 @@ def test_newton_goes_on_where_descent_would_take_too_long(flowers):
     with pytest.warns(UserWarning, match="max_iter=10 passes"):
         model.set_params(max_iter=10).fit(X, y)
     assert np.max(model.n_iter_) == 10
+
+
+def test_steps_of_newton_are_counted_after_the_passes(flowers, capsys):
+    X, y = flowers
+    model = AdditiveSVC(C=1e4, random_state=0, verbose=2, n_jobs=1).fit(X, y == 1)
+    numbers = [int(n) for n in re.findall(r"pass (\d+)", capsys.readouterr().err)]
+    assert numbers[-1] == np.max(model.n_iter_)
+    assert numbers == sorted(numbers)
 
 
 def test_classes_that_newton_does_not_solve_keep_what_the_descent_found(flowers, monkeypatch):

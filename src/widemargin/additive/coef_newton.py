@@ -336,7 +336,8 @@ def finish_classes(
             objective = Objective(written.A, y, costs, 0.0, penalty, is_one_sided=True)
             w = written.start(coef[k], extra[k])
             left = replace(settings, max_iter=settings.max_iter - int(n_iter[k]))
-            n_steps, reached, reasons[number] = minimise(objective, w, left, callback)
+            show = count_on(callback, int(n_iter[k]))
+            n_steps, reached, reasons[number] = minimise(objective, w, left, show)
             n_iter[k] += n_steps
             if reasons[number] is StopReason.CONVERGED:
                 signed = objective.pull(y - written.A @ w)
@@ -345,6 +346,15 @@ def finish_classes(
 
     workers.run(len(members), solve, grain=1)
     return LinearResult(coef, extra, alpha, n_iter, violation, worst_reason(reasons))
+
+
+def count_on(
+    callback: Callable[[int, float], object] | None, n_made: int
+) -> Callable[[int, float], object] | None:
+    """Return a callback for steps that follow so many passes."""
+    if callback is None:
+        return None
+    return lambda number, violation: callback(n_made + number, violation)
 
 
 def coefs_of(rows: Rows, written: WrittenRows, w: FloatArray, signed: FloatArray) -> NDArray[Any]:

@@ -38,7 +38,7 @@ class PairCells:
         Features of each pair.
     maker : LevelMaker
         Has the levels of the features.
-    rows : ndarray of shape (n, n_pairs)
+    rows : ndarray of uint8 of shape (n, n_pairs)
         Cells of the training rows.
     tables : list of ndarray of shape (n_cells, rank)
         Numbers of each cell; products of these approximate the product of both kernels.
@@ -48,7 +48,7 @@ class PairCells:
 
     pairs: NDArray[np.int64]
     maker: LevelMaker
-    rows: NDArray[np.int64]
+    rows: NDArray[np.uint8]
     tables: list[FloatArray]
     means: FloatArray
 
@@ -61,11 +61,11 @@ class PairCells:
 def make_cells(maker: LevelMaker, pairs: NDArray[np.int64]) -> PairCells:
     """Make the cells of some pairs, shape (n_pairs, 2), and their tables."""
     weights = maker.weights
-    rows = np.empty((len(weights), len(pairs)), np.int64)
+    rows = np.empty((len(weights), len(pairs)), np.uint8)
     tables, means = [], np.empty(len(pairs))
     for k, (i, j) in enumerate(pairs):
         first, second = maker.make(i), maker.make(j)
-        rows[:, k] = first.rows.astype(np.int64) * len(second.shares) + second.rows
+        rows[:, k] = first.rows.astype(np.intp) * len(second.shares) + second.rows
         product: Any = np.kron(first.kernel, second.kernel)
         counts: Any = np.bincount(rows[:, k], weights, len(product))
         tables.append(_make_table(product, counts))
@@ -119,13 +119,14 @@ def join_codes(cells: PairCells) -> Codes:
     Codes of zero, which add nothing, are left out if there are many.
     """
     codes, starts = cells.maker.codes, cells.starts()
-    of_pairs, coder = cells.rows + starts[:-1], _Given(starts[-1])
-    if not codes.is_sparse:
-        joined = np.hstack([codes.values.reshape(codes.shape), of_pairs])
-        return thin_codes(encode_matrix(joined, coder))
-    stored = codes.to_csr(np.arange(starts[0], dtype=np.int32))
-    of_pairs = sparse.csr_matrix(of_pairs.astype(np.int32))
-    return encode_matrix(sparse.hstack([stored, of_pairs], format="csr"), coder)
+    coder = _Given(starts[-1])
+    of_pairs = cells.rows + starts[:-1].astype(coder.dtype)
+    if codes.is_sparse:
+        stored = codes.to_csr(np.arange(starts[0], dtype=coder.dtype))
+        joined = sparse.hstack([stored, sparse.csr_matrix(of_pairs)], format="csr")
+    else:
+        joined = np.hstack([codes.values.reshape(codes.shape), of_pairs], dtype=coder.dtype)
+    return thin_codes(encode_matrix(joined, coder))
 
 
 def make_pair_model(

@@ -30,6 +30,7 @@ from widemargin.additive.coef_newton import (
     Objective,
     can_write_out,
     coefs_of,
+    count_on,
     count_patience,
     minimise,
     write_out,
@@ -133,12 +134,13 @@ def descend_targets(
         settings = replace(settings, patience=count_patience(rows, 1, settings.max_iter))
     solve = _solve_free if is_free else _solve
     found = solve(rows, problem, settings, workers, start, callback)
-    n_left = settings.max_iter - int(found.n_iter[0])
+    n_made = int(found.n_iter[0])
+    n_left = settings.max_iter - n_made
     if found.stop_reason is not StopReason.MAX_ITER or n_left == 0:
         return found
     begin = WarmStart(found.alpha, found.extra, found.coef)
     left = replace(settings, max_iter=n_left)
-    ended = solve_newton(rows, problem, left, is_free, begin, callback)
+    ended = solve_newton(rows, problem, left, is_free, begin, count_on(callback, n_made))
     best = ended if ended.stop_reason is StopReason.CONVERGED else found
     return replace(best, n_iter=ended.n_iter + found.n_iter, stop_reason=ended.stop_reason)
 
