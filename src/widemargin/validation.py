@@ -135,6 +135,7 @@ def validate_regression(
         X, y = validate_data(
             estimator, X, y, accept_sparse="csr", dtype=layout.types_for(X), order=layout.order,
             accept_large_sparse=True, multi_output=multi_output, y_numeric=True,
+            ensure_all_finite=layout.finite,
         )  # fmt: skip
     problem = _keep_weighted(X, sample_weight, precomputed=precomputed)
     return problem, np.asarray(y, np.float64)[problem.kept]

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 
-from widemargin.additive.curves import BinModel, TableModel
+from widemargin.additive.codes import Codes
 from widemargin.additive.dual_descent import LinearResult, WarmStart
+from widemargin.additive.indicators_mixin import IndicatorsMixin
 from widemargin.additive.representations import Representation
 from widemargin.additive.spectral_mixin import SpectralMixin
 from widemargin.additive.target_descent import TargetDual, descend_targets, find_shift
@@ -37,7 +38,7 @@ class TargetUnit(NamedTuple):
     offset: float
 
 
-class AdditiveSVR(SpectralMixin, RegressorMixin, BaseEstimator):
+class AdditiveSVR(IndicatorsMixin, SpectralMixin, RegressorMixin, BaseEstimator):
     """Support vector regression with an additive kernel, at the cost of a linear one.
 
     An additive kernel is a sum over features of a kernel of two numbers, so a prediction is an
@@ -70,6 +71,12 @@ class AdditiveSVR(SpectralMixin, RegressorMixin, BaseEstimator):
         ``"max"`` divides every feature by its largest value in training. ``"auto"`` is ``"max"`` if
         the data are dense and the widest range of a feature is more than ten times the median range,
         or if no value reaches 1e-6; see `scaling_`.
+    missing : {"error", "code"}, default="error"
+        What NaN in dense data means: an error, or a missing value, which has a code of its own, as in
+        `AdditiveSVC`. Not for callable kernels.
+    categorical_features : array-like of bool, int or str, "from_dtype" or None, default=None
+        Columns of categories, each of which has a height of its own, as in `AdditiveSVC`. Not for
+        sparse data and callable kernels.
     loss : {"squared_epsilon_insensitive", "epsilon_insensitive"}, \
 default="squared_epsilon_insensitive"
         Loss of an error beyond the tube: its square or its size.
@@ -106,6 +113,10 @@ default="squared_epsilon_insensitive"
         The cost of an error that was used.
     kernel_mean_ : float
         Mean of k(x, x) over the training rows.
+    categories_ : list of ndarray or None
+        The categories of every feature in training, sorted; None for features of numbers.
+    missing_heights_ : ndarray of shape (n_features,)
+        What a missing value of each feature adds to the prediction, if ``missing="code"``.
     scaling_ : str or None
         The scaling that was used, ``"max"`` or None.
     rank_ : int
@@ -161,6 +172,8 @@ default="squared_epsilon_insensitive"
         n_bins: int = 256,
         binning: str = "auto",
         scaling: str | None = "auto",
+        missing: str = "error",
+        categorical_features: Any = None,
         loss: str = "squared_epsilon_insensitive",
         fit_intercept: bool | str = "free",
         tol: float = 0.01,
@@ -179,6 +192,8 @@ default="squared_epsilon_insensitive"
         self.n_bins = n_bins
         self.binning = binning
         self.scaling = scaling
+        self.missing = missing
+        self.categorical_features = categorical_features
         self.loss = loss
         self.fit_intercept = fit_intercept
         self.tol = tol
@@ -188,6 +203,9 @@ default="squared_epsilon_insensitive"
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+
+    #: The targets, during a fit.
+    _targets: FloatArray
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -209,13 +227,15 @@ default="squared_epsilon_insensitive"
         """
         self._check_params()
         deadline = self._deadline()
+        X = self._take_given(X, is_first=True)
         problem, targets = validate_regression(
             self, X, y, sample_weight, precomputed=False, layout=self._layout, multi_output=False
         )
         self._warn_of_wide_tube(targets)
-        problem, codes = self._encode_training(problem)
-        data = self._represent_training(problem, codes, deadline)
-        model = self._fit_targets(problem, targets, data, deadline)
+        problem = self._place_features(problem)
+        self._targets = targets
+        model = self._fit_features(problem, deadline)
+        del self._targets
         self._model = self._prefer_constant(model, problem, targets)
         self._warn_unless_converged()
         return self
@@ -252,9 +272,13 @@ default="squared_epsilon_insensitive"
                 stacklevel=4,
             )
 
+    def _fit_codes(self, problem: Problem, codes: Codes, deadline: float | None) -> Any:
+        data = self._represent_training(problem, codes, deadline)
+        return self._fit_targets(problem, self._targets, data, deadline)
+
     def _fit_targets(
         self, problem: Problem, targets: FloatArray, data: Representation, deadline: float | None
-    ) -> TableModel | BinModel:
+    ) -> Any:
         """Solve the represented problem and return its model."""
         check_norms("X: kernel values", data.norms, "MinMaxScaler")
         self._measure_kernel(problem, data.norms)
@@ -332,9 +356,7 @@ default="squared_epsilon_insensitive"
             return None
         return WarmStart(state[1].alpha / unit.size, state[1].extra / unit.size)
 
-    def _prefer_constant(
-        self, model: TableModel | BinModel, problem: Problem, targets: FloatArray
-    ) -> TableModel | BinModel:
+    def _prefer_constant(self, model: Any, problem: Problem, targets: FloatArray) -> Any:
         """Return the model, or a constant one if a limit stopped the fit and that has less loss."""
         self._is_constant = False
         if self.stop_reason_ not in ("max_iter", "max_time"):

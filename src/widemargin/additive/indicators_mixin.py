@@ -1,4 +1,4 @@
-"""Mixin of `AdditiveSVC`: missing values and categories as codes of their own."""
+"""Mixin of `AdditiveSVC` and `AdditiveSVR`: missing values and categories as codes of their own."""
 
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -11,7 +11,7 @@ from widemargin.additive.indicator_columns import IndicatorColumns, plain_column
 from widemargin.additive.indicator_model import IndicatorModel
 from widemargin.additive.pair_model import PairModel
 from widemargin.additive.quantiser import Ranges, row_chunks, weighted_quantiles
-from widemargin.additive.tables_mixin import TablesMixin
+from widemargin.additive.tables_mixin import CodesMixin
 from widemargin.category_codes import CategoryCoder, learn_categories
 from widemargin.kernel_arguments import name_columns
 from widemargin.parameters import Choices
@@ -19,7 +19,7 @@ from widemargin.problem import Problem
 from widemargin.validation import ANY_BLOCKS, Layout
 
 
-class IndicatorsMixin(TablesMixin):
+class IndicatorsMixin(CodesMixin):
     """Features with missing values, or with categories, each of which has a height of its own."""
 
     missing: str
@@ -56,13 +56,14 @@ class IndicatorsMixin(TablesMixin):
     def missing_heights_(self) -> NDArray[np.float64]:
         """What a missing value of each feature adds, if ``missing="code"``.
 
-        The shape is (n_features,) for two classes and (n_classes, n_features) for more. It is what the
-        median of the feature adds if the feature had no missing value in training.
+        The shape is (n_features,) for two classes and for a regression, and (n_classes, n_features)
+        for more classes. It is what the median of the feature adds if the feature had no missing value
+        in training.
         """
         found = self._indicators
         if self.missing != "code" or found is None:
             raise AttributeError('missing_heights_: fit with missing="code" to have it')
-        return found.missing[0] if len(self.classes_) == 2 else found.missing
+        return found.missing[0] if len(found.missing) == 1 else found.missing
 
     @property
     def categories_(self) -> list[NDArray[Any] | None]:

@@ -81,6 +81,14 @@ class CodesMixin(NonnegativeMixin, CurvesMixin, KernelScaleMixin, DescentMixin):
         """Return the training rows as the kernel needs them."""
         return replace(problem, X=self._take_features(problem.X, problem.sample_weights))
 
+    def _fit_features(self, problem: Problem, deadline: float | None) -> Any:
+        """Fit to features as the kernel needs them, and return the model."""
+        return self._fit_codes(problem, self._encode_features(problem), deadline)
+
+    @abstractmethod
+    def _fit_codes(self, problem: Problem, codes: Codes, deadline: float | None) -> Any:
+        """Fit to codes, and return the model."""
+
     def _encode_features(self, problem: Problem) -> Codes:
         """Choose the bins, and return the codes of the training rows."""
         self._fit_quantiser(problem)
@@ -212,10 +220,6 @@ class TablesMixin(StochasticMixin, CodesMixin, LinearClassifier):
         deadline = self._deadline()
         problem = self._place_features(problem)
         self._model = self._prefer_majority(self._fit_features(problem, deadline), problem)
-
-    def _fit_features(self, problem: Problem, deadline: float | None) -> Any:
-        """Fit to features as the kernel needs them, and return the model."""
-        return self._fit_codes(problem, self._encode_features(problem), deadline)
 
     def _fit_codes(
         self, problem: Problem, codes: Codes, deadline: float | None

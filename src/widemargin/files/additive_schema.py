@@ -11,6 +11,7 @@ from widemargin.additive.additive_svr import AdditiveSVR
 from widemargin.additive.anchor_model import RegressionModel
 from widemargin.additive.curves import BinEncoder, BinModel, LogEncoder, TableModel
 from widemargin.additive.indicator_model import IndicatorModel
+from widemargin.additive.indicators_mixin import IndicatorsMixin
 from widemargin.additive.intersection_svc import KERNELS, IntersectionSVC
 from widemargin.additive.kernel_scale import KernelScaleMixin
 from widemargin.additive.knot_model import KnotModel
@@ -152,7 +153,7 @@ def write_additive(model: AdditiveSVC | AdditiveSVR | IntersectionSVC | PowerMea
     """Return the header values and arrays of an additive estimator."""
     meta, arrays = _write_linear(model)
     meta["model"], curves = _write_model(model._model)
-    if isinstance(model, AdditiveSVC) and model._coder is not None:
+    if isinstance(model, IndicatorsMixin) and model._coder is not None:
         arrays |= _write_categories(model._coder)
     if hasattr(model, "scaling_"):
         meta["scaling"] = model.scaling_
@@ -289,7 +290,7 @@ def _read_indicators(
 ) -> IndicatorModel | PairModel:
     fitted = model._model
     base: Any = fitted.base if isinstance(fitted, PairModel) else fitted
-    good = isinstance(model, AdditiveSVC) and isinstance(base, TableModel | BinModel)
+    good = isinstance(model, IndicatorsMixin) and isinstance(base, TableModel | BinModel)
     require(good, "its model is of another classifier")
     found = read_fields(_INDICATORS, arrays, context)
     offsets = found["category_offsets"]
