@@ -231,8 +231,8 @@ def costs_of_kinds(rows: Rows, n_problems: int) -> dict[int, float]:
     """Estimate the nanoseconds for each code that a descent on rows of bins takes.
 
     Ten passes are assumed. The constants were measured on scene15, pixels and 16 columns. The kernel
-    matrix has a value for each pair of rows, of which half are computed. In float64 the rows are made
-    dense for it, so that it is for small problems only.
+    matrix has a value for each pair of rows, of which half are computed, and every pass reads it. In
+    float64 the rows are made dense for it, so that it is for small problems only.
     """
     n, length = len(rows.indptr) - 1, rows.offsets[-1] / max(len(rows.offsets) - 1, 1)
     costs = {fast.BINS: 10 * n_problems * (1.0 + 0.1 * length)}
@@ -240,7 +240,8 @@ def costs_of_kinds(rows: Rows, n_problems: int) -> dict[int, float]:
         costs[fast.HATS] = 20 * (2.0 + np.log2(length)) * -(-n_problems // fast.MOST_LANES)
     fits = n <= MAX_GRAM_ROWS if float_type(rows) == np.float32 else is_small(n, rows.n_features)
     if fits:
-        costs[fast.GRAM] = 0.04 * n
+        a_row = max(len(rows.codes) / max(n, 1), 1.0)
+        costs[fast.GRAM] = n * (0.05 + (1.5 + 0.2 * n_problems) / a_row)
     return costs
 
 
