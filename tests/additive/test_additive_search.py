@@ -170,7 +170,7 @@ def test_a_score_that_is_level_at_the_end_of_a_found_range_is_no_warning():
     X, y = load_diabetes(return_X_y=True, scaled=False)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model = AdditiveSVRCV(epsilon=1.0).fit(X, y)
+        model = AdditiveSVRCV(epsilon=1.0, scaling=None).fit(X, y)
     means = model.scores_.mean(axis=1)
     assert model.Cs_.max() == model.C_
     assert 0 < means[-1] - means[-2] < 0.1 * model.scores_[-1].std() / np.sqrt(5)

@@ -497,7 +497,7 @@ def test_a_converged_problem_stays_so_without_passes_to_finish(digits):
 
 def test_features_of_very_different_ranges_are_to_be_scaled(digits):
     X, y = load_wine(return_X_y=True)
-    with pytest.warns(ConvergenceWarning, match='set scaling="max"'):
+    with pytest.warns(ConvergenceWarning, match='set scaling="range"'):
         AdditiveSVC(C=1.0, fit_intercept=False, scaling=None, max_iter=10).fit(X, y)
     assert AdditiveSVC(scaling="max", random_state=0).fit(X, y).stop_reason_ == "converged"
     with pytest.warns(ConvergenceWarning, match="scale the features$"):

@@ -1,4 +1,4 @@
-"""Kernels for histograms on centred data: moved, with a warning."""
+"""Kernels for histograms on centred data and on signed columns: moved, with a warning."""
 
 import numpy as np
 import pytest
@@ -77,9 +77,38 @@ def test_other_negative_values_are_refused(cells, model):
     for all_columns in (-positive, positive - 0.01, -1.0 - positive):
         with pytest.raises(ValueError, match="Negative values in data X, columns 0, 1, "):
             model.fit(all_columns, y)
-    half = np.hstack([X[:, :15], positive[:, 15:]])
+
+
+@each_model
+def test_signed_columns_are_moved(cells, model):
+    """Columns with many values on both sides of zero; the others are left as they are."""
+    X, y = cells
+    mixed = np.hstack([X[:, :15], X[:, 15:] - X[:, 15:].min(axis=0)])
+    least = np.concatenate([X[:, :15].min(axis=0), np.zeros(15)])
+    expected = clone(model).fit(mixed - least, y)
+    with pytest.warns(UserWarning, match=r"X: columns 0, 1, .* have values of either sign"):
+        model.fit(mixed, y)
+    assert_array_equal(model.origin_, least)
+    moved = expected.decision_function(mixed - least)
+    assert_allclose(model.decision_function(mixed), moved, atol=1e-12)
+    mixed[::3, 20] = -9.0  # Now one column has a marker.
     with pytest.raises(ValueError, match="Negative values in data X, columns 0, 1, "):
-        model.fit(half, y)
+        model.fit(mixed, y)
+
+
+@pytest.mark.parametrize("kernel", ["chi2", "intersection"])
+def test_negative_values_may_be_asked_for(cells, kernel, recwarn):
+    X, y = cells
+    odd = np.minimum(X, 0.0) - 1.0
+    model = AdditiveSVC(kernel=kernel, scaling="range").fit(odd, y)
+    assert_array_equal(model.origin_, odd.min(axis=0))
+    expected = AdditiveSVC(kernel=kernel, scaling="range").fit(odd - odd.min(axis=0), y)
+    assert_array_equal(
+        model.decision_function(odd), expected.decision_function(odd - odd.min(axis=0))
+    )
+    assert not recwarn
+    with pytest.raises(ValueError, match="Negative values in data X, columns 0, 1, "):
+        model.fit(sparse.csr_matrix(odd), y)
 
 
 @pytest.mark.parametrize(("marker", "share"), [(-999.0, 0.02), (-999.0, 0.1), (-1.0, 0.2)])

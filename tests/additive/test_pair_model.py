@@ -196,9 +196,9 @@ def test_columns_of_different_units_are_scaled_by_default():
     X, y = interacting()
     units = np.array([1.0, 1e4, 1.0, 1e-3, 1.0])
     model = AdditiveSVC(interactions=1, **ONE).fit(X * units, y)
-    assert model.scaling_ == "max"
+    assert model.scaling_ == "range"
     assert_array_equal(model.interactions_, [[1, 3]])
-    asked = AdditiveSVC(interactions=1, scaling="max", **ONE).fit(X * units, y)
+    asked = AdditiveSVC(interactions=1, scaling="range", **ONE).fit(X * units, y)
     assert_array_equal(model.decision_function(X * units), asked.decision_function(X * units))
     Z, z = interacting(1000, seed=1)
     assert model.score(Z * units, z) > 0.9

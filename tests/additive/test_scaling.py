@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.datasets import load_digits, load_wine
 from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import MinMaxScaler
 
 import widemargin
 from widemargin import AdditiveSVC, IntersectionSVC
@@ -20,18 +21,20 @@ def wine():
     return train_test_split(X, y, random_state=0)
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_units_do_not_matter(wine, estimator):
+@pytest.mark.parametrize(
+    ("estimator", "scaling"), [(AdditiveSVC, "range"), (IntersectionSVC, "max")]
+)
+def test_units_do_not_matter(wine, estimator, scaling):
     X, Z, y, yz = wine
     assert X.max() > 100 * np.median(X)
     model = estimator().fit(X, y)
-    assert model.scaling_ == "max"
+    assert model.scaling_ == scaling
     assert model.score(Z, yz) > 0.95
     units = 2.0 ** np.arange(X.shape[1])
-    other = estimator(scaling="max").fit(X * units, y)
+    other = estimator(scaling=scaling).fit(X * units, y)
     assert_allclose(other.decision_function(Z * units), model.decision_function(Z), atol=1e-6)
     assert_array_equal(
-        estimator(scaling="max").fit(X, y).decision_function(Z), model.decision_function(Z)
+        estimator(scaling=scaling).fit(X, y).decision_function(Z), model.decision_function(Z)
     )
 
 
@@ -46,6 +49,68 @@ def test_one_unit_is_left_as_it_is(wine, estimator):
     X, _, y, _ = wine
     assert estimator().fit(sparse.csr_matrix(X), y).scaling_ is None
     assert estimator().fit(np.ones((4, 2)) * np.arange(4)[:, None], [0, 0, 1, 1]).scaling_ is None
+
+
+def test_a_few_narrow_features_have_another_unit():
+    """The widest range may be near the median range, but not near that of a third of the features."""
+    rng = np.random.default_rng(0)
+    X = rng.random((300, 9)) * np.array([1.0, 1.0, 1.0, 300.0, 300.0, 200.0, 300.0, 400.0, 900.0])
+    y = X[:, 0] + X[:, 1] > 1.0
+    for estimator, scaling in ((AdditiveSVC, "range"), (IntersectionSVC, "max")):
+        model = estimator().fit(X, y)
+        assert model.scaling_ == scaling
+        assert model.score(X, y) > 0.95
+
+
+def test_many_features_in_one_unit_are_left_as_they_are():
+    """Of many words a quarter is rare, which is no reason to count them more."""
+    rng = np.random.default_rng(0)
+    counts = rng.poisson(np.geomspace(0.1, 40.0, 800), (100, 800)).astype(float)
+    y = np.arange(100) % 2
+    assert np.ptp(counts, axis=0).max() > 10 * np.quantile(np.ptp(counts, axis=0), 0.25)
+    assert AdditiveSVC(max_iter=20).fit(counts, y).scaling_ is None
+    assert IntersectionSVC(max_iter=20).fit(counts, y).scaling_ is None
+
+
+@pytest.mark.parametrize("binning", ["uniform", "sqrt", "quantile"])
+@pytest.mark.parametrize("kernel", ["chi2", "intersection", "hellinger"])
+def test_the_range_is_that_of_a_scaler(wine, kernel, binning):
+    X, Z, y, _ = wine
+    model = AdditiveSVC(kernel=kernel, binning=binning).fit(X, y)
+    assert model.scaling_ == "range"
+    assert_array_equal(model.origin_, 0.0)
+    scaler = MinMaxScaler(clip=True).fit(X)
+    other = AdditiveSVC(kernel=kernel, binning=binning, scaling=None).fit(scaler.transform(X), y)
+    expected = other.decision_function(scaler.transform(Z))
+    # A value at the border of two bins may get either.
+    assert np.median(np.abs(model.decision_function(Z) - expected)) < 1e-3
+    assert_array_equal(model.predict(Z), other.predict(scaler.transform(Z)))
+    assert_allclose(model.explain(Z).sum(axis=2) + model.intercept_, model.decision_function(Z))
+    values, _ = model.shape_functions()[0]
+    assert_allclose(values[[0, -1]], [X[:, 0].min(), X[:, 0].max()])
+    sparse_rows = sparse.csr_matrix(np.where(Z > np.median(Z), Z, 0.0))
+    assert_allclose(
+        model.decision_function(sparse_rows), model.decision_function(sparse_rows.toarray())
+    )
+
+
+def test_features_that_begin_far_from_zero_are_moved(wine):
+    """Chi-square hardly tells values apart that differ by a small share."""
+    rng = np.random.default_rng(0)
+    X = 100.0 + rng.random((400, 4))
+    y = X[:, 0] + X[:, 1] > 201.0
+    model = AdditiveSVC().fit(X, y)
+    assert model.scaling_ == "range"
+    assert model.score(X, y) > 0.97 > AdditiveSVC(scaling=None).fit(X, y).score(X, y) + 0.02
+    counts = 50 + rng.integers(0, 20, (400, 4))
+    y = counts[:, 0] + counts[:, 1] > 119
+    whole = AdditiveSVC().fit(counts, y)
+    assert whole.quantiser_.n_bins == 20
+    assert_array_equal(whole.quantiser_.low, 50)
+    assert whole.score(counts, y) > 0.97
+    pairs = AdditiveSVC(interactions=1).fit(counts, y)
+    first, _, _ = pairs.interaction_functions()[0]
+    assert (first[0], first[-1]) == (50.0, 69.0)
 
 
 def test_bins_of_a_feature_end_at_its_own_quantile():
@@ -70,22 +135,22 @@ def test_callable_kernels_are_not_scaled(wine):
 def test_pieces_keep_the_scaling_of_the_first(wine, tmp_path):
     X, Z, y, _ = wine
     model = AdditiveSVC().partial_fit(X[:60], y[:60], classes=[0, 1, 2])
-    assert model.scaling_ == "max"
+    assert model.scaling_ == "range"
     widemargin.save(model, tmp_path / "model.wm")
     loaded = widemargin.load(tmp_path / "model.wm")
-    assert loaded.scaling_ == "max"
+    assert loaded.scaling_ == "range"
     # Later pieces of one unit change nothing of it.
     piece = np.tile(X[60:, :1], (1, X.shape[1]))
     model.partial_fit(piece, y[60:])
     loaded.partial_fit(piece, y[60:])
-    assert model.scaling_ == "max"
+    assert model.scaling_ == "range"
     assert_array_equal(loaded.decision_function(Z), model.decision_function(Z))
 
 
 def test_chunks_are_scaled_like_all_rows(wine):
     X, Z, y, _ = wine
     model = AdditiveSVC().fit_chunks([(X[:70], y[:70]), (X[70:], y[70:])])
-    assert model.scaling_ == "max"
+    assert model.scaling_ == "range"
     whole = AdditiveSVC().fit(X, y)
     assert_allclose(model.decision_function(Z), whole.decision_function(Z))
 
@@ -96,7 +161,7 @@ def test_damaged_scaling_is_refused(wine, tmp_path):
     widemargin.save(IntersectionSVC().fit(X, y), path)
     file = read_model_file(path)
     write_model_file(path, file.kind, file.meta | {"scaling": "std"}, file.arrays)
-    with pytest.raises(ModelFileError, match="scaling: must be 'max' or None"):
+    with pytest.raises(ModelFileError, match="scaling: must be 'range', 'max' or None"):
         widemargin.load(path)
 
 

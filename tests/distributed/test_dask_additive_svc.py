@@ -106,6 +106,11 @@ def test_centred_data_are_moved_as_additive_svc_moves_them(client, digits):
     np.testing.assert_array_equal(model.origin_, local.origin_)
     np.testing.assert_array_equal(model.feature_ranges_, local.feature_ranges_)
     np.testing.assert_allclose(model.decision_function(X), local.decision_function(X), atol=0.1)
+    mixed = X.copy()
+    mixed[:, ::2] -= X[:, ::2].min(axis=0)
+    with pytest.warns(UserWarning, match="values of either sign"):
+        model = DaskAdditiveSVC(max_iter=5).fit(*as_arrays(mixed[:, 10:13], y))
+    np.testing.assert_array_equal(model.origin_, np.minimum(mixed[:, 10:13].min(axis=0), 0.0))
     csr = as_arrays(X, y)[0].map_blocks(sparse.csr_matrix, dtype=X.dtype)
     with pytest.raises(ValueError, match="Negative values in data X, columns"):
         DaskAdditiveSVC().fit(csr, as_arrays(X, y)[1])

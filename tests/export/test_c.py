@@ -200,6 +200,7 @@ def test_features_beyond_the_vectors_in_fixed_point(cancer, tmp_path):
         AdditiveSVC(),
         AdditiveSVC(kernel="intersection", binning="quantile"),
         AdditiveSVC(n_bins=1000),
+        AdditiveSVC(scaling="range"),
         IntersectionSVC(scaling="max"),
         IntersectionSVC(),
         PowerMeanSVC(lut=True),

@@ -193,7 +193,7 @@ def test_curves(histograms, cells, kernel, binning):
     X, y, queries = histograms
     assert_same(AdditiveSVC(kernel=kernel, binning=binning).fit(X, y), queries)
     X, y, queries = cells
-    model = AdditiveSVC(kernel=kernel, binning=binning, n_bins=50, scaling="max").fit(X, y)
+    model = AdditiveSVC(kernel=kernel, binning=binning, n_bins=50, scaling="range").fit(X, y)
     assert_same(model, np.vstack([queries, 2.0 * queries, np.zeros((1, 30))]))
 
 

@@ -276,7 +276,7 @@ class IntersectionSVC(CurvesMixin, KernelScaleMixin, LinearClassifier):
 
     def _fit_bins(self, ranges: Ranges, find: FindQuantiles) -> None:
         """Choose the bins from the ranges of the features and the quantiles that are asked for."""
-        self.scaling_ = choose_scaling(self.scaling, ranges)
+        self.scaling_ = choose_scaling(self.scaling, ranges, of_bins=True)
         fit_bins = fit_own_bins if self.scaling_ == "max" else fit_clipped_bins
         self.quantiser_ = fit_bins(ranges, self.n_bins, find)
 

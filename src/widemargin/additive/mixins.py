@@ -3,7 +3,7 @@
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, NoReturn, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,12 @@ from widemargin.arguments import (
 )
 from widemargin.base import FunctionsMixin, OneVsRest, take_piece
 from widemargin.callback_support import report_rounds
-from widemargin.kernel_arguments import check_norms, find_negative_columns, refuse_negative
+from widemargin.kernel_arguments import (
+    check_norms,
+    find_negative_columns,
+    name_columns,
+    refuse_negative,
+)
 from widemargin.problem import Problem
 from widemargin.progress import show_passes
 from widemargin.transaction import all_or_nothing
@@ -39,6 +44,11 @@ from widemargin.transaction import all_or_nothing
 #: Largest distance of a column's mean from zero in centred data, in standard deviations and in
 #: standard errors. Markers of missing values, such as -999 among small numbers, exceed it.
 CENTRED, CENTRED_ERRORS = 0.5, 4.0
+#: A column is signed if at least this share of its values is on either side of zero, and it has so
+#: many different negative values. Markers of missing values are few.
+SIGNED_SHARE, SIGNED_VALUES = 0.05, 10
+#: Negative values of a column among which different ones are counted.
+COUNTED_VALUES = 4096
 
 
 class Curves(Protocol):
@@ -137,13 +147,17 @@ class CurvesMixin(FunctionsMixin):
 class NonnegativeMixin(FunctionsMixin):
     """Input for kernels that need non-negative features.
 
-    Negative features are refused, except that the column minima of centred data are subtracted.
+    Negative features are refused, except where negative values are those of a measurement: the least
+    values of such columns are subtracted.
     """
 
     origin_: NDArray[np.float64]
+    scaling: str | None = None
 
     #: Estimator that an error recommends for negative features.
     _takes_negative = "IntersectionSVC, whose bins take negative values"
+    #: Whether scaling="range" is an option, which moves every feature to begin at zero.
+    _has_range_scaling = False
 
     @property
     def _origin(self) -> NDArray[np.float64]:
@@ -156,21 +170,33 @@ class NonnegativeMixin(FunctionsMixin):
             columns = self._find_negative(X)
             if len(columns) == 0:
                 return X
-            if (
-                weights is None
-                or sparse.issparse(X)
-                or not measure_columns(X, weights).is_centred()
-            ):
+            if weights is None or sparse.issparse(X):
                 self._refuse(columns)
-            self._warn_of_centred()
-            # Missing values stay as they are.
-            self.origin_ = np.asarray(np.fmin.reduce(X, axis=0), np.float64)
+            self._choose_origin(columns, measure_columns(X, weights))
         return subtract_origin(X, self.origin_)
 
-    def _warn_of_centred(self) -> None:
+    def _choose_origin(self, columns: NDArray[np.intp], known: "Columns | None") -> None:
+        """Choose the least values of columns with negative values as origin, or refuse these.
+
+        ``known`` is None if nothing is known of the columns but that they have negative values.
+        """
+        is_asked = self.scaling == "range"
+        if known is None:
+            self._refuse(columns)
+        if not (is_asked or known.is_centred() or known.are_signed().all()):
+            self._refuse(columns, can_move=True)
+        self.origin_ = np.minimum(known.low, 0.0)
+        if not is_asked:
+            self._warn_of_origin(columns, is_centred=known.is_centred())
+
+    def _warn_of_origin(self, columns: NDArray[np.intp], *, is_centred: bool) -> None:
+        names = name_columns(columns, getattr(self, "feature_names_in_", None))
+        verb = "has" if len(columns) == 1 else "have"
+        what = "the data are centred" if is_centred else f"{names} {verb} values of either sign"
+        way = 'set scaling="range" if that is right, or ' if self._has_range_scaling else ""
         warnings.warn(
-            f"X: the data are centred; {type(self).__name__} subtracts the least value of every "
-            "column, since its kernel needs features >= 0. To choose the range yourself, put "
+            f"X: {what}; {type(self).__name__} subtracts the least value of every such column, since "
+            f"its kernel needs features >= 0. To choose the range yourself, {way}put "
             "sklearn.preprocessing.MinMaxScaler(clip=True) before it",
             stacklevel=find_user_level(),
         )
@@ -184,10 +210,12 @@ class NonnegativeMixin(FunctionsMixin):
         """Find the columns with values for which the kernel is not defined."""
         return find_negative_columns(X) if self._needs_nonnegative() else np.empty(0, np.intp)
 
-    def _refuse(self, columns: NDArray[np.intp]) -> None:
+    def _refuse(self, columns: NDArray[np.intp], *, can_move: bool = False) -> NoReturn:
+        """Refuse columns with negative values; ``can_move`` if scaling="range" would help."""
+        way = 'scaling="range", or ' if can_move and self._has_range_scaling else ""
         refuse_negative(
             columns, getattr(self, "feature_names_in_", None), type(self).__name__,
-            self._takes_negative,
+            way + self._takes_negative,
         )  # fmt: skip
 
 
@@ -202,12 +230,19 @@ class Columns(NamedTuple):
         Weighted sums of the values and of their squares.
     low : ndarray of shape (n_features,)
         Smallest values.
+    below, above : ndarray of shape (n_features,)
+        Sums of the weights of the rows with a negative and with a positive value.
+    negatives : tuple of ndarray
+        A few different negative values of each column.
     """
 
     weight: float
     sums: NDArray[np.float64]
     squares: NDArray[np.float64]
     low: NDArray[np.float64]
+    below: NDArray[np.float64]
+    above: NDArray[np.float64]
+    negatives: tuple[NDArray[np.float64], ...]
 
     def join(self, other: "Columns") -> "Columns":
         """Return what is known of the rows of both."""
@@ -216,6 +251,12 @@ class Columns(NamedTuple):
             self.sums + other.sums,
             self.squares + other.squares,
             np.minimum(self.low, other.low),
+            self.below + other.below,
+            self.above + other.above,
+            tuple(
+                np.union1d(mine, theirs)[:SIGNED_VALUES]
+                for mine, theirs in zip(self.negatives, other.negatives, strict=True)
+            ),
         )
 
     def is_centred(self) -> bool:
@@ -230,16 +271,31 @@ class Columns(NamedTuple):
         limit[self.low >= 0] = 0.0
         return bool((np.abs(mean) <= limit).all())
 
+    def are_signed(self) -> NDArray[np.bool_]:
+        """Return for each column with negative values whether it has many on both sides of zero."""
+        chosen = np.flatnonzero(self.low < 0.0)
+        least = SIGNED_SHARE * self.weight
+        has_both = np.minimum(self.below, self.above)[chosen] >= least
+        return has_both & np.array([len(self.negatives[j]) >= SIGNED_VALUES for j in chosen], bool)
+
 
 def measure_columns(X: NDArray[Any], weights: NDArray[np.float64]) -> Columns:
-    """Measure what tells whether rows are centred."""
+    """Measure what tells whether negative values of some columns are those of a measurement."""
     if np.isnan(X).any():
         # Missing values count as zero, which is the mean of the others if they are centred.
         X = np.nan_to_num(X)
     # `np.std` would make a copy of the data.
     squares = np.einsum("i,ij,ij->j", weights, X, X, dtype=np.float64)
     low = np.asarray(X.min(axis=0), np.float64)
-    return Columns(float(weights.sum()), weights @ X, squares, low)
+    below, above = np.zeros(len(low)), np.zeros(len(low))
+    negatives = [np.empty(0)] * len(low)
+    for j in np.flatnonzero(low < 0.0):
+        is_negative = X[:, j] < 0.0
+        below[j], above[j] = weights @ is_negative, weights @ (X[:, j] > 0.0)
+        different = np.unique(X[is_negative, j][:COUNTED_VALUES])
+        negatives[j] = different[:SIGNED_VALUES].astype(np.float64)
+    total = float(weights.sum())
+    return Columns(total, weights @ X, squares, low, below, above, tuple(negatives))
 
 
 def subtract_origin(X: Any, origin: NDArray[np.float64]) -> NDArray[Any]:

@@ -21,6 +21,7 @@ COST = 10.0
 
 def choose_pairs(
     problem: Problem,
+    low: FloatArray,
     factors: FloatArray,
     sources: NDArray[np.intp],
     kernel_name: str,
@@ -39,8 +40,8 @@ def choose_pairs(
     ----------
     problem : Problem
         The training data, not negative.
-    factors : ndarray of shape (n_columns,)
-        Factor on the values of each column.
+    low, factors : ndarray of shape (n_columns,)
+        Number that is subtracted from the values of each column, and the factor on the difference.
     sources : ndarray of shape (n_columns,)
         The feature of each column; -1 for those that take part in no pair.
     kernel_name : str
@@ -57,7 +58,7 @@ def choose_pairs(
     # Every class has to be there.
     firsts = np.unique(problem.labels, return_index=True)[1]
     rows = np.union1d(rows, firsts)
-    scaled = _scale_columns(problem.X[rows], factors)
+    scaled = _scale_columns(problem.X[rows], low, factors)
     allowed = np.flatnonzero(sources >= 0)
     if len(np.unique(sources[allowed])) < 2:
         return np.zeros((0, 2), np.int64)
@@ -72,8 +73,12 @@ def choose_pairs(
     return rank_pairs(terms, sources[features])[:n_pairs]
 
 
-def _scale_columns(X: Any, factors: FloatArray) -> Any:
-    return (X @ sparse.diags(factors)).tocsr() if sparse.issparse(X) else X * factors
+def _scale_columns(X: Any, low: FloatArray, factors: FloatArray) -> Any:
+    if not sparse.issparse(X):
+        return (X - low) * factors
+    # Columns with zeros that are left out begin at zero.
+    stored = (X.data - low[X.indices]) * factors[X.indices]
+    return sparse.csr_matrix((stored, X.indices, X.indptr), X.shape)
 
 
 def screen_features(X: Any, labels: NDArray[np.integer]) -> NDArray[np.int64]:

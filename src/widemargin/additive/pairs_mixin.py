@@ -106,7 +106,7 @@ class PairsMixin(MonotoneMixin, IndicatorsMixin, SpectralMixin, TablesMixin):
         # What a constrained feature does is its curve alone.
         is_free = validate_monotonic_cst(self) == 0
         pairs = choose_pairs(
-            problem, scales / quantiser.span,
+            problem, quantiser.low, scales / quantiser.span,
             np.where(is_free[columns.sources], columns.sources, -1), kernel.name,
             int(self.interactions), draw_seed(self.random_state), left,
         )  # fmt: skip

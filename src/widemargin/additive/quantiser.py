@@ -16,8 +16,12 @@ from widemargin.kernels.base import check_width
 #: Integer features with values up to this are used as they are.
 MAX_COUNT = 4095
 
-#: Ratio of the widest range to the median range above which features have different units.
-WIDE = 10.0
+#: Features have different units if the widest range is more than ten times the lower quartile of the
+#: ranges, and more than so many times with the root of the number of features: of many features in one
+#: unit, such as words, some are always narrow.
+WIDE, WIDE_OF_MANY = 10.0, 3.5
+#: Features begin far from zero if a quarter of them begin beyond this share of their own range.
+FAR = 0.2
 #: Largest value below which features are scaled: their kernel values would drown beside the constant
 #: that makes the intercept.
 TINY = 1e-6
@@ -128,17 +132,38 @@ class Ranges:
     def have_one_unit(self) -> bool:
         """Return whether the features may have one unit, as pixels and histograms have.
 
-        Features of sparse data count as such. In other data the widest range is at most `WIDE` times
-        the median range of the features that are not constant.
+        Features of sparse data count as such. Constant features do not matter.
         """
-        widths = (self.high - self.low)[self.high > self.low]
-        return self.is_sparse or len(widths) == 0 or widths.max() <= WIDE * np.median(widths)
+        widths = self.widths[self.widths > 0.0]
+        if self.is_sparse or len(widths) == 0:
+            return True
+        limit = max(WIDE, WIDE_OF_MANY * len(widths) ** 0.5)
+        return bool(widths.max() <= limit * np.quantile(widths, 0.25, method="lower"))
+
+    def begin_far_from_zero(self) -> bool:
+        """Return whether many features begin far above zero, as measurements may."""
+        is_varied = self.widths > 0.0
+        if self.is_sparse or not is_varied.any():
+            return False
+        begins = self.low[is_varied] / self.widths[is_varied]
+        return bool(np.quantile(begins, 0.75, method="higher") > FAR)
+
+    @property
+    def widths(self) -> NDArray[np.float64]:
+        """Difference of the largest and the smallest value of each feature."""
+        return self.high - self.low
 
 
-def choose_scaling(scaling: str | None, ranges: Ranges) -> str | None:
-    """Return what ``scaling`` means for features of these ranges: ``"max"`` or None."""
+def choose_scaling(scaling: str | None, ranges: Ranges, *, of_bins: bool = False) -> str | None:
+    """Return what ``scaling`` means for features of these ranges.
+
+    ``"auto"`` means ``"range"``, None, or ``"max"`` for tiny features. If only bins are chosen
+    (``of_bins``), which begin at the smallest value anyway, ``"max"`` is their own ranges.
+    """
     if scaling != "auto":
         return scaling
+    if not of_bins and (not ranges.have_one_unit() or ranges.begin_far_from_zero()):
+        return "range"
     is_tiny = 0.0 < ranges.high.max() < TINY
     return "max" if is_tiny or not ranges.have_one_unit() else None
 
@@ -190,6 +215,7 @@ def fit_quantiser(
     spacing: str,
     *,
     per_feature: bool,
+    from_lowest: bool = False,
     X: Any = None,
     weights: Any = None,
 ) -> Quantiser:
@@ -207,15 +233,19 @@ def fit_quantiser(
         where values are negative.
     per_feature : bool
         Whether every feature has its own range; else all share the widest.
+    from_lowest : bool
+        Whether the bins of a feature begin at its smallest value; else they begin at zero.
     X, weights
         Data and weights of the rows, for quantiles.
     """
-    low, high = np.minimum(ranges.low, 0.0), np.maximum(ranges.high, 0.0)
-    largest = float(high.max())
+    low, high = ranges.low, ranges.high
+    if not from_lowest:
+        low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
+    largest = float((high - low).max())
     if spacing == "auto" and ranges.is_integer and low.min() >= 0 and 1 <= largest <= MAX_COUNT:
         n_counts = int(largest) + 1
         ones = np.full(len(low), largest)
-        return Quantiser(np.zeros_like(low), ones, np.arange(n_counts) / largest, "uniform")
+        return Quantiser(low, ones, np.arange(n_counts) / largest, "uniform")
     if not per_feature:
         low, high = np.full_like(low, low.min()), np.full_like(high, high.max())
     span = np.where(high > low, high - low, 1.0)

@@ -32,7 +32,8 @@ class SpectralMixin(CodesMixin):
     p: float
     rank: int | str
 
-    _choices: ClassVar[Choices] = {"scaling": ("auto", "max", None)}
+    _has_range_scaling = True
+    _choices: ClassVar[Choices] = {"scaling": ("auto", "range", "max", None)}
 
     def _check_params(self) -> None:
         super()._check_params()
@@ -41,7 +42,7 @@ class SpectralMixin(CodesMixin):
         if self.p != -np.inf:
             check_number("p", self.p)
         self._scalar_kernel()
-        if self.scaling == "max" and not self._is_homogeneous:
+        if self.scaling in ("range", "max") and not self._is_homogeneous:
             raise ValueError(
                 "scaling: not available with a callable kernel, which need not be homogeneous; "
                 "scale the features instead"

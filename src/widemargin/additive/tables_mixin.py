@@ -111,8 +111,8 @@ class CodesMixin(NonnegativeMixin, CurvesMixin, KernelScaleMixin, DescentMixin):
     def _fit_grid(self, ranges: Ranges, X: Any = None, weights: Any = None) -> Quantiser:
         self.scaling_ = choose_scaling(self.scaling, ranges) if self._is_homogeneous else None
         self.quantiser_ = fit_quantiser(
-            ranges, self.n_bins, self.binning, per_feature=self._is_homogeneous, X=X,
-            weights=weights,
+            ranges, self.n_bins, self.binning, per_feature=self._is_homogeneous,
+            from_lowest=self.scaling_ == "range", X=X, weights=weights,
         )  # fmt: skip
         return self.quantiser_
 
@@ -122,16 +122,18 @@ class CodesMixin(NonnegativeMixin, CurvesMixin, KernelScaleMixin, DescentMixin):
         is_wide = largest.max() > WIDE_RANGES * least
         # Scaling is not allowed with other kernels.
         if self.scaling_ is None and self._is_homogeneous and is_wide:
-            return 'set scaling="max", since the ranges of the features differ widely'
+            return 'set scaling="range", since the ranges of the features differ widely'
         return super()._advise_scaling()
 
     def _scales(self) -> NDArray[np.float64]:
         """Factor on the kernel of each feature."""
         if not self._is_homogeneous:
             return np.ones(self.n_features_in_)
-        largest = self.feature_ranges_[1] - self.origin_
-        unit = np.where(largest > 0, largest, 1.0) if self.scaling_ == "max" else 1.0
-        return self.quantiser_.span / unit
+        if self.scaling_ is None:
+            return self.quantiser_.span
+        least, largest = self.feature_ranges_
+        unit = largest - (least if self.scaling_ == "range" else self.origin_)
+        return self.quantiser_.span / np.where(unit > 0, unit, 1.0)
 
     def _choose_codes(self, problem: Problem, codes: Codes) -> Codes:
         """Codes of all values if zeros matter to the kernel, else without most zeros."""

@@ -124,12 +124,7 @@ origin_, n_iter_, stop_reason_, violation_
         described = tasks.map(
             "measure-columns", describe_columns, data.blocks, [data.class_weights] * n
         )
-        columns = join_columns(tasks.gather(described))
-        if columns is None or not columns.is_centred():
-            self._refuse(data.facts.negative)
-        assert columns is not None
-        self._warn_of_centred()
-        self.origin_ = columns.low
-        moved = tasks.map("move-origin", move_block, data.blocks, [columns.low] * n)
+        self._choose_origin(data.facts.negative, join_columns(tasks.gather(described)))
+        moved = tasks.map("move-origin", move_block, data.blocks, [self.origin_] * n)
         tasks.release([*data.blocks, *described])
         return moved

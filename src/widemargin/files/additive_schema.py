@@ -182,8 +182,10 @@ def read_additive(cls: type, meta: dict[str, Any], arrays: Mapping[str, Any]) ->
     if not isinstance(model, PowerMeanSVC):
         # Files of earlier versions have the parameter only, and no "auto".
         model.scaling_ = meta.get("scaling", model.scaling)
-        if model.scaling_ not in ("max", None):
-            raise ModelFileError(f"scaling: must be 'max' or None, got {model.scaling_!r:.80}")
+        if model.scaling_ not in ("range", "max", None):
+            raise ModelFileError(
+                f"scaling: must be 'range', 'max' or None, got {model.scaling_!r:.80}"
+            )
         model.quantiser_ = _find_quantiser(model._model)
     if isinstance(model, IntersectionSVC):
         model.kernel_ = meta.get("chosen_kernel", "intersection")
