@@ -38,6 +38,7 @@ from benchmarks.additive_models import (
     peers,
     scaled,
 )
+from benchmarks.additive_scaling import run_scaling
 from benchmarks.additive_tables import run_approximation
 from benchmarks.experiments import Experiments, Row
 from widemargin import AdditiveSVC, IntersectionSVC
@@ -145,6 +146,7 @@ EXPERIMENTS: Experiments = {
     "news20": run_news20,
     "linear-cost": run_linear_cost,
     "kernel-choice": run_kernel_choice,
+    "scaling": run_scaling,
     "exact-peer": run_exact_peer,
     "bandwidth": run_bandwidth,
     "traffic": run_traffic,

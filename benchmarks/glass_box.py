@@ -116,11 +116,11 @@ def run_categories() -> Iterator[Row]:
 
 
 def run_regression() -> Iterator[Row]:
-    """House prices (california, 20,433 districts): R2 on a third of the rows, means of three divisions.
+    """House prices (california, 20,433 districts): R2 on a third of the rows, means of three splits.
 
-    The last of nine columns is a category, the proximity of the ocean. ``with gaps`` has a fifth of all
-    values removed at random. Prices are in units of 100,000 dollars, epsilon is 0.1, parameters are
-    default. Processor seconds of a fit to the complete rows on one thread.
+    The last of nine columns is a category, the proximity of the ocean. ``with gaps`` has a fifth of
+    all values removed at random. Prices are in units of 100,000 dollars, epsilon is 0.1, parameters
+    are default. Processor seconds of a fit to the complete rows on one thread.
     """
     warnings.simplefilter("ignore")
     source = load("reg_california")

@@ -20,7 +20,7 @@ from widemargin.plotting import plot_basis_path, plot_levels, plot_search, plot_
 def draw_shapes() -> Any:
     """Curves of six features of the breast cancer data."""
     data = load_breast_cancer(as_frame=True)
-    model = AdditiveSVC(scaling="max").fit(data.data, data.target_names[data.target])
+    model = AdditiveSVC().fit(data.data, data.target_names[data.target])
     return plot_shapes(model, data.data)
 
 

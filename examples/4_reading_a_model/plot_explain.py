@@ -20,7 +20,7 @@ from widemargin import AdditiveSVC
 data = load_breast_cancer(as_frame=True)
 X, y = data.data, data.target_names[data.target]
 X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
-model = AdditiveSVC(scaling="max").fit(X_train, y_train)
+model = AdditiveSVC().fit(X_train, y_train)
 
 decisions = model.decision_function(X_test)
 row = int(np.argmin(np.abs(decisions)))

@@ -20,8 +20,8 @@ data = load_breast_cancer(as_frame=True)
 X, y = data.data, data.target_names[data.target]
 X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
 
-model = AdditiveSVC(scaling="max").fit(X_train, y_train)
-print(f"five folds    {cross_val_score(AdditiveSVC(scaling='max'), X, y).mean():.3f}")
+model = AdditiveSVC().fit(X_train, y_train)
+print(f"five folds    {cross_val_score(AdditiveSVC(), X, y).mean():.3f}")
 print(f"test accuracy {model.score(X_test, y_test):.3f}")
 
 # %%

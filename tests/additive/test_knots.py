@@ -111,9 +111,7 @@ def test_listed_rows_are_read_and_added(n_classes):
     [{}, {"loss": "hinge"}, {"fit_intercept": False}, {"multi_class": "crammer_singer"}],
     ids=["squared", "hinge", "no intercept", "crammer-singer"],
 )
-def test_sparse_and_dense_tables_are_the_same_model(
-    words, request, params, n_classes, monkeypatch
-):
+def test_sparse_and_dense_tables_are_the_same_model(words, request, params, n_classes, monkeypatch):
     X, y, Z = words
     y, X = np.minimum(y, n_classes - 1), sparse.csr_matrix(X)
     with monkeypatch.context() as patch:

@@ -88,7 +88,8 @@ def test_the_range_is_that_of_a_scaler(wine, kernel, binning):
     assert_allclose(model.explain(Z).sum(axis=2) + model.intercept_, model.decision_function(Z))
     values, _ = model.shape_functions()[0]
     assert_allclose(values[[0, -1]], [X[:, 0].min(), X[:, 0].max()])
-    sparse_rows = sparse.csr_matrix(np.where(Z > np.median(Z), Z, 0.0))
+    middle = np.median(Z)
+    sparse_rows = sparse.csr_matrix(np.where(middle > Z, 0.0, Z))
     assert_allclose(
         model.decision_function(sparse_rows), model.decision_function(sparse_rows.toarray())
     )

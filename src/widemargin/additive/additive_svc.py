@@ -64,11 +64,14 @@ class AdditiveSVC(PairsMixin):
     binning : {"auto", "uniform", "sqrt", "quantile"}, default="auto"
         Spacing of the bins between zero and the largest value of a feature. ``"sqrt"`` is finer near
         zero; ``"auto"`` uses it for features that are not whole numbers.
-    scaling : {"auto", "max"} or None, default="auto"
-        ``"max"`` divides every feature by its largest value in training, for features in different
-        units; the curves keep the units. Not for callable kernels. ``"auto"`` is ``"max"`` if the
-        data are dense and the widest range of a feature is more than ten times the median range, or
-        if no value reaches 1e-6; see `scaling_`.
+    scaling : {"auto", "range", "max"} or None, default="auto"
+        ``"range"`` subtracts the smallest value of every feature in training and divides by its range;
+        ``"max"`` divides by the largest value. Both are for features in different units, and the
+        curves keep the units. Not for callable kernels. ``"auto"`` is ``"range"`` if the data are
+        dense and the widest range is more than ten times the lower quartile of the ranges (5 times
+        with the root of the number of features, if that is more), or if a quarter of the features
+        begin beyond a fifth of their own range. It is ``"max"`` if no value reaches 1e-6, and else
+        None; see `scaling_`.
     missing : {"error", "code"}, default="error"
         What NaN in dense data means: an error, or a missing value, which has a code of its own. It
         counts as the median of its feature, and has a coefficient of its own beside the curve if
@@ -150,7 +153,8 @@ class AdditiveSVC(PairsMixin):
     missing_heights_ : ndarray of shape (n_features,) or (n_classes, n_features)
         What a missing value of each feature adds to the decision, if ``missing="code"``.
     scaling_ : str or None
-        The scaling that was used, ``"max"`` or None; the first call of `partial_fit` chooses it.
+        The scaling that was used, ``"range"``, ``"max"`` or None; the first call of `partial_fit`
+        chooses it.
     rank_ : int
         Number of columns of the table; 0 if every bin has a value of its own.
     left_out_ : float
@@ -159,8 +163,10 @@ class AdditiveSVC(PairsMixin):
         Smallest and largest values in training.
     origin_ : ndarray of shape (n_features,)
         Numbers that are subtracted from the features. They are zeros, except that they are the
-        smallest values in training if the kernel needs non-negative features and the data are
-        centred: the mean of every column is zero within four standard errors.
+        smallest values in training of columns with negative values, if the kernel needs non-negative
+        features and ``scaling="range"``, or the data are centred (the mean of every column is zero
+        within four standard errors), or in each of these columns two in a hundred values are
+        negative, and at least ten different ones.
     n_seen_, t_ : int
         Number of rows in all calls since `fit`, and number of steps, one for each visit to a row.
     n_iter_ : int or ndarray
@@ -174,9 +180,9 @@ class AdditiveSVC(PairsMixin):
 
     Notes
     -----
-    In predictions, values that are larger than all in training count as the largest. For centred data,
-    smaller values count as the smallest, and bins and ``scaling="max"`` begin at `origin_` instead of
-    zero.
+    In predictions, values that are larger than all in training count as the largest. With
+    ``scaling="range"`` and in columns whose `origin_` is not zero, smaller values count as the
+    smallest. Bins and ``scaling="max"`` begin at `origin_`.
 
     Examples
     --------

@@ -92,8 +92,8 @@ class AdditiveSVCCV(AdditiveSearch, ClassifierMixin, BaseEstimator):
     -----
     A value for which the solver did not converge is chosen only if it converged for none.
 
-    If the data are centred, the least values of all rows are subtracted before rows are held out; see
-    ``origin_`` of `AdditiveSVC`. All else that a fold uses comes from its own training rows.
+    The ``origin_`` of `AdditiveSVC`, for columns with negative values, is that of all rows: it is
+    subtracted before rows are held out. All else that a fold uses comes from its own training rows.
 
     For data with missing values or categories, and for monotone curves, use `GridSearchCV` with
     `AdditiveSVC`.

@@ -67,10 +67,9 @@ class AdditiveSVR(IndicatorsMixin, SpectralMixin, RegressorMixin, BaseEstimator)
         Number of bins of each feature. Whole numbers up to 4095 have a bin each, whatever ``n_bins``.
     binning : {"auto", "uniform", "sqrt", "quantile"}, default="auto"
         Spacing of the bins, as in `AdditiveSVC`.
-    scaling : {"auto", "max"} or None, default="auto"
-        ``"max"`` divides every feature by its largest value in training. ``"auto"`` is ``"max"`` if
-        the data are dense and the widest range of a feature is more than ten times the median range,
-        or if no value reaches 1e-6; see `scaling_`.
+    scaling : {"auto", "range", "max"} or None, default="auto"
+        ``"range"`` subtracts the smallest value of every feature in training and divides by its range;
+        ``"max"`` divides by the largest value. ``"auto"`` chooses as in `AdditiveSVC`; see `scaling_`.
     missing : {"error", "code"}, default="error"
         What NaN in dense data means: an error, or a missing value, which has a code of its own, as in
         `AdditiveSVC`. Not for callable kernels.
@@ -118,7 +117,7 @@ default="squared_epsilon_insensitive"
     missing_heights_ : ndarray of shape (n_features,)
         What a missing value of each feature adds to the prediction, if ``missing="code"``.
     scaling_ : str or None
-        The scaling that was used, ``"max"`` or None.
+        The scaling that was used, ``"range"``, ``"max"`` or None.
     rank_ : int
         Number of columns of the table; 0 if every bin has a value of its own.
     left_out_ : float

@@ -44,9 +44,9 @@ from widemargin.transaction import all_or_nothing
 #: Largest distance of a column's mean from zero in centred data, in standard deviations and in
 #: standard errors. Markers of missing values, such as -999 among small numbers, exceed it.
 CENTRED, CENTRED_ERRORS = 0.5, 4.0
-#: A column is signed if at least this share of its values is on either side of zero, and it has so
-#: many different negative values. Markers of missing values are few.
-SIGNED_SHARE, SIGNED_VALUES = 0.05, 10
+#: A column is signed if at least this share of its values is negative, and these are so many different
+#: ones. Markers of missing values are few, and rounding errors are rare.
+SIGNED_SHARE, SIGNED_VALUES = 0.02, 10
 #: Negative values of a column among which different ones are counted.
 COUNTED_VALUES = 4096
 
@@ -192,7 +192,11 @@ class NonnegativeMixin(FunctionsMixin):
     def _warn_of_origin(self, columns: NDArray[np.intp], *, is_centred: bool) -> None:
         names = name_columns(columns, getattr(self, "feature_names_in_", None))
         verb = "has" if len(columns) == 1 else "have"
-        what = "the data are centred" if is_centred else f"{names} {verb} values of either sign"
+        what = (
+            "the data are centred"
+            if is_centred
+            else f"{names} {verb} many different negative values"
+        )
         way = 'set scaling="range" if that is right, or ' if self._has_range_scaling else ""
         warnings.warn(
             f"X: {what}; {type(self).__name__} subtracts the least value of every such column, since "
@@ -220,7 +224,7 @@ class NonnegativeMixin(FunctionsMixin):
 
 
 class Columns(NamedTuple):
-    """What tells whether rows are centred; those of several blocks of rows add up.
+    """What tells whether negative values mean something; of several blocks of rows they add up.
 
     Attributes
     ----------
@@ -230,8 +234,8 @@ class Columns(NamedTuple):
         Weighted sums of the values and of their squares.
     low : ndarray of shape (n_features,)
         Smallest values.
-    below, above : ndarray of shape (n_features,)
-        Sums of the weights of the rows with a negative and with a positive value.
+    below : ndarray of shape (n_features,)
+        Sums of the weights of the rows with a negative value.
     negatives : tuple of ndarray
         A few different negative values of each column.
     """
@@ -241,7 +245,6 @@ class Columns(NamedTuple):
     squares: NDArray[np.float64]
     low: NDArray[np.float64]
     below: NDArray[np.float64]
-    above: NDArray[np.float64]
     negatives: tuple[NDArray[np.float64], ...]
 
     def join(self, other: "Columns") -> "Columns":
@@ -252,7 +255,6 @@ class Columns(NamedTuple):
             self.squares + other.squares,
             np.minimum(self.low, other.low),
             self.below + other.below,
-            self.above + other.above,
             tuple(
                 np.union1d(mine, theirs)[:SIGNED_VALUES]
                 for mine, theirs in zip(self.negatives, other.negatives, strict=True)
@@ -272,11 +274,10 @@ class Columns(NamedTuple):
         return bool((np.abs(mean) <= limit).all())
 
     def are_signed(self) -> NDArray[np.bool_]:
-        """Return for each column with negative values whether it has many on both sides of zero."""
+        """Return for each column with negative values whether these are many different ones."""
         chosen = np.flatnonzero(self.low < 0.0)
-        least = SIGNED_SHARE * self.weight
-        has_both = np.minimum(self.below, self.above)[chosen] >= least
-        return has_both & np.array([len(self.negatives[j]) >= SIGNED_VALUES for j in chosen], bool)
+        are_many = self.below[chosen] >= SIGNED_SHARE * self.weight
+        return are_many & np.array([len(self.negatives[j]) >= SIGNED_VALUES for j in chosen], bool)
 
 
 def measure_columns(X: NDArray[Any], weights: NDArray[np.float64]) -> Columns:
@@ -287,15 +288,14 @@ def measure_columns(X: NDArray[Any], weights: NDArray[np.float64]) -> Columns:
     # `np.std` would make a copy of the data.
     squares = np.einsum("i,ij,ij->j", weights, X, X, dtype=np.float64)
     low = np.asarray(X.min(axis=0), np.float64)
-    below, above = np.zeros(len(low)), np.zeros(len(low))
-    negatives = [np.empty(0)] * len(low)
+    below, negatives = np.zeros(len(low)), [np.empty(0)] * len(low)
     for j in np.flatnonzero(low < 0.0):
         is_negative = X[:, j] < 0.0
-        below[j], above[j] = weights @ is_negative, weights @ (X[:, j] > 0.0)
+        below[j] = weights @ is_negative
         different = np.unique(X[is_negative, j][:COUNTED_VALUES])
         negatives[j] = different[:SIGNED_VALUES].astype(np.float64)
     total = float(weights.sum())
-    return Columns(total, weights @ X, squares, low, below, above, tuple(negatives))
+    return Columns(total, weights @ X, squares, low, below, tuple(negatives))
 
 
 def subtract_origin(X: Any, origin: NDArray[np.float64]) -> NDArray[Any]:

@@ -116,9 +116,8 @@ class PowerMeanSVC(
     feature_ranges_ : ndarray of shape (2, n_features)
         Smallest and largest values in training.
     origin_ : ndarray of shape (n_features,)
-        Numbers that are subtracted from the features. They are zeros, except that they are the
-        smallest values in training if the data are centred: the mean of every column is zero within
-        four standard errors.
+        Numbers that are subtracted from the features, as in `AdditiveSVC`: zeros, or the smallest
+        values in training of columns with many different negative values.
     n_iter_ : int or ndarray
         Number of passes for each decision function.
     stop_reason_ : str
@@ -132,7 +131,7 @@ class PowerMeanSVC(
     The paper scales features to the unit interval. If some values are larger than one, all are
     divided by the largest. A feature that is zero adds nothing to a decision, as in the kernel
     itself and in the sparse files of the paper; the error of the regression is largest there.
-    Negative values are refused, except that `origin_` is subtracted from centred data. Values above
+    Negative values are refused, except in columns from which `origin_` is subtracted. Values above
     `unit_` count as `unit_`: the regression has no anchors beyond it and would grow without bound.
 
     Examples

@@ -19,7 +19,7 @@ MAX_COUNT = 4095
 #: Features have different units if the widest range is more than ten times the lower quartile of the
 #: ranges, and more than so many times with the root of the number of features: of many features in one
 #: unit, such as words, some are always narrow.
-WIDE, WIDE_OF_MANY = 10.0, 3.5
+WIDE, WIDE_OF_MANY = 10.0, 5.0
 #: Features begin far from zero if a quarter of them begin beyond this share of their own range.
 FAR = 0.2
 #: Largest value below which features are scaled: their kernel values would drown beside the constant

@@ -99,7 +99,7 @@ class AdditiveSearch(FoldSearch):
         return Found(surface, *choose_cell(surface), {}, moves and _rising_end(surface) != 0)
 
     def _move_centred(self, problem: Problem) -> Problem:
-        """Subtract the least values of centred data, as a fit does; a fold may not be centred."""
+        """Subtract the least values of signed columns as a fit does; a fold may have others."""
         model = self._make_model(1.0)
         self._hand_over(model)
         with warnings.catch_warnings():

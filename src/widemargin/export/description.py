@@ -338,7 +338,7 @@ def _measure_curves(functions: CurveSum) -> float:
 
 
 def _describe_origin(model: Any) -> list[Scaling]:
-    """Return the shift of features that an additive model of centred data applies."""
+    """Return the shift of features that an additive model of signed columns applies."""
     origin = getattr(model, "origin_", np.zeros(0))
     if not origin.any():
         return []
