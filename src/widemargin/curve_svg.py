@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 
 #: The sign before negative numbers, and between the names of a pair.
-MINUS, TIMES = "\N{MINUS SIGN}", " \N{MULTIPLICATION SIGN} "
+MINUS = "\N{MINUS SIGN}"
 #: Width and height of a panel, and the margins of its plot: left, right, top, bottom.
 WIDTH, HEIGHT = 320.0, 200.0
 LEFT, RIGHT, TOP, BOTTOM = 40.0, 10.0, 8.0, 26.0

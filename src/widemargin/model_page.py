@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from html import escape
 
-from widemargin.curve_svg import MINUS, N_COLOURS, TIMES, Panel, Surface, draw_panel, draw_surface
+from widemargin.additive.pair_model import TIMES
+from widemargin.curve_svg import MINUS, N_COLOURS, Panel, Surface, draw_panel, draw_surface
 
 #: Share of the range of all heights that is left free above and below.
 MARGIN = 0.05

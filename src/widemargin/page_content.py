@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.pipeline import Pipeline
 
-from widemargin.additive.pair_model import PairModel
+from widemargin.additive.pair_model import TIMES, PairModel
 from widemargin.bands import CurveBands
-from widemargin.curve_svg import TIMES, Panel, Surface, describe_value
+from widemargin.curve_svg import Panel, Surface, describe_value
 from widemargin.model_page import Example, Share
 from widemargin.pipeline_curves import find_categories, find_curves
 

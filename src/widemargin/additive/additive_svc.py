@@ -165,8 +165,8 @@ class AdditiveSVC(PairsMixin):
         Numbers that are subtracted from the features. They are zeros, except that they are the
         smallest values in training of columns with negative values, if the kernel needs non-negative
         features and ``scaling="range"``, or the data are centred (the mean of every column is zero
-        within four standard errors), or in each of these columns two in a hundred values are
-        negative, and at least ten different ones.
+        within four standard errors), or each of these columns has at least ten different negative
+        values and two in a hundred of its values on either side of zero.
     n_seen_, t_ : int
         Number of rows in all calls since `fit`, and number of steps, one for each visit to a row.
     n_iter_ : int or ndarray

@@ -24,6 +24,7 @@ from widemargin.additive.sgd import (
 )
 from widemargin.arguments import (
     check_columns,
+    check_flag,
     check_integer,
     check_number,
     draw_seed,
@@ -44,8 +45,8 @@ from widemargin.transaction import all_or_nothing
 #: Largest distance of a column's mean from zero in centred data, in standard deviations and in
 #: standard errors. Markers of missing values, such as -999 among small numbers, exceed it.
 CENTRED, CENTRED_ERRORS = 0.5, 4.0
-#: A column is signed if at least this share of its values is negative, and these are so many different
-#: ones. Markers of missing values are few, and rounding errors are rare.
+#: A column is signed if at least this share of its values is on either side of zero, and it has so
+#: many different negative values. Markers of missing values are few, and rounding errors are rare.
 SIGNED_SHARE, SIGNED_VALUES = 0.02, 10
 #: Negative values of a column among which different ones are counted.
 COUNTED_VALUES = 4096
@@ -79,22 +80,51 @@ class CurvesMixin(FunctionsMixin):
         """Constants of the decision functions, zero where a fit has no intercept."""
         return self._model.intercept
 
-    def explain(self, X: Any) -> NDArray[np.float64]:
+    def explain(self, X: Any, *, as_frame: bool = False) -> Any:
         """Compute the share of each feature in each decision, or in each prediction of a regression.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
             Data.
+        as_frame : bool, default=False
+            Whether to return a pandas DataFrame, whose columns have the names of the features, and
+            whose rows are those of ``X``; for more than two classes a column has the name of its
+            class before that of its feature.
 
         Returns
         -------
         shares : ndarray of shape (n_samples, n_features) or (n_samples, n_classes, n_features)
             With the intercept they add up to `decision_function`, or to what a regression predicts.
+            Pairs of features, if a model has them, follow the features.
         """
+        check_flag("as_frame", as_frame)
+        index = X.index if hasattr(X, "iloc") else None
         X = self._check_queries(X)
         shares = self._model.contributions(X)
+        if as_frame:
+            return self._make_frame(shares, index)
         return shares[:, 0] if shares.shape[1] == 1 else shares
+
+    def _make_frame(self, shares: NDArray[np.float64], index: Any) -> Any:
+        """Return shares, (n_samples, n_functions, n_terms), as a table with the names of the terms."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError(
+                "as_frame: True needs the package pandas; install it: pip install pandas"
+            ) from error
+        names = self._term_names()
+        several = shares.shape[1] > 1
+        columns = pd.MultiIndex.from_product([self.classes_, names]) if several else names
+        return pd.DataFrame(shares.reshape(len(shares), -1), index=index, columns=columns)
+
+    def _term_names(self) -> list[str]:
+        """Return the names of the terms of the sum, as pages and pictures have them."""
+        names = getattr(self, "feature_names_in_", None)
+        if names is None:
+            return [f"feature {j}" for j in range(self.n_features_in_)]
+        return [str(name) for name in names]
 
     def shape_functions(self, n_points: int = 256, features: Any = None) -> list[tuple[Any, Any]]:
         """Compute the curve of every feature over its range in the training data.
@@ -193,9 +223,7 @@ class NonnegativeMixin(FunctionsMixin):
         names = name_columns(columns, getattr(self, "feature_names_in_", None))
         verb = "has" if len(columns) == 1 else "have"
         what = (
-            "the data are centred"
-            if is_centred
-            else f"{names} {verb} many different negative values"
+            "the data are centred" if is_centred else f"{names} {verb} values on both sides of zero"
         )
         way = 'set scaling="range" if that is right, or ' if self._has_range_scaling else ""
         warnings.warn(
@@ -234,8 +262,8 @@ class Columns(NamedTuple):
         Weighted sums of the values and of their squares.
     low : ndarray of shape (n_features,)
         Smallest values.
-    below : ndarray of shape (n_features,)
-        Sums of the weights of the rows with a negative value.
+    below, above : ndarray of shape (n_features,)
+        Sums of the weights of the rows with a negative and, where there are any, a positive value.
     negatives : tuple of ndarray
         A few different negative values of each column.
     """
@@ -245,6 +273,7 @@ class Columns(NamedTuple):
     squares: NDArray[np.float64]
     low: NDArray[np.float64]
     below: NDArray[np.float64]
+    above: NDArray[np.float64]
     negatives: tuple[NDArray[np.float64], ...]
 
     def join(self, other: "Columns") -> "Columns":
@@ -255,6 +284,7 @@ class Columns(NamedTuple):
             self.squares + other.squares,
             np.minimum(self.low, other.low),
             self.below + other.below,
+            self.above + other.above,
             tuple(
                 np.union1d(mine, theirs)[:SIGNED_VALUES]
                 for mine, theirs in zip(self.negatives, other.negatives, strict=True)
@@ -274,9 +304,9 @@ class Columns(NamedTuple):
         return bool((np.abs(mean) <= limit).all())
 
     def are_signed(self) -> NDArray[np.bool_]:
-        """Return for each column with negative values whether these are many different ones."""
+        """Return for each column with negative values whether it has many on both sides of zero."""
         chosen = np.flatnonzero(self.low < 0.0)
-        are_many = self.below[chosen] >= SIGNED_SHARE * self.weight
+        are_many = np.minimum(self.below, self.above)[chosen] >= SIGNED_SHARE * self.weight
         return are_many & np.array([len(self.negatives[j]) >= SIGNED_VALUES for j in chosen], bool)
 
 
@@ -288,14 +318,16 @@ def measure_columns(X: NDArray[Any], weights: NDArray[np.float64]) -> Columns:
     # `np.std` would make a copy of the data.
     squares = np.einsum("i,ij,ij->j", weights, X, X, dtype=np.float64)
     low = np.asarray(X.min(axis=0), np.float64)
-    below, negatives = np.zeros(len(low)), [np.empty(0)] * len(low)
+    below, above = (
+        np.einsum("i,ij->j", weights, side, dtype=np.float64) for side in (X < 0.0, X > 0.0)
+    )
+    negatives = [np.empty(0)] * len(low)
     for j in np.flatnonzero(low < 0.0):
         is_negative = X[:, j] < 0.0
-        below[j] = weights @ is_negative
         different = np.unique(X[is_negative, j][:COUNTED_VALUES])
         negatives[j] = different[:SIGNED_VALUES].astype(np.float64)
     total = float(weights.sum())
-    return Columns(total, weights @ X, squares, low, below, tuple(negatives))
+    return Columns(total, weights @ X, squares, low, below, above, tuple(negatives))
 
 
 def subtract_origin(X: Any, origin: NDArray[np.float64]) -> NDArray[Any]:

@@ -12,6 +12,9 @@ from widemargin.additive.curves import BinModel, encode_feature
 from widemargin.additive.indicator_model import IndicatorModel
 from widemargin.additive.quantiser import row_chunks
 
+#: Stands between the names of the features of a pair.
+TIMES = " \N{MULTIPLICATION SIGN} "
+
 
 @dataclass(frozen=True)
 class PairModel:

@@ -22,7 +22,7 @@ from widemargin.additive.pair_cells import (
 )
 from widemargin.additive.pair_choice import choose_pairs
 from widemargin.additive.pair_levels import LevelMaker
-from widemargin.additive.pair_model import PairModel
+from widemargin.additive.pair_model import TIMES, PairModel
 from widemargin.additive.representations import TableRepresentation, constants
 from widemargin.additive.spectral_mixin import SpectralMixin
 from widemargin.additive.tables_mixin import TablesMixin
@@ -72,6 +72,12 @@ class PairsMixin(MonotoneMixin, IndicatorsMixin, SpectralMixin, TablesMixin):
                 (self._name_levels(pair[0], first), self._name_levels(pair[1], second), heights)
             )
         return found
+
+    def _term_names(self) -> list[str]:
+        names = super()._term_names()
+        if not isinstance(self._model, PairModel):
+            return names
+        return names + [TIMES.join(names[j] for j in pair) for pair in self._model.pairs]
 
     def _name_levels(self, feature: int, values: NDArray[np.float64]) -> NDArray[Any]:
         """Return what levels of a feature stand for, as the user knows it."""

@@ -117,7 +117,7 @@ class PowerMeanSVC(
         Smallest and largest values in training.
     origin_ : ndarray of shape (n_features,)
         Numbers that are subtracted from the features, as in `AdditiveSVC`: zeros, or the smallest
-        values in training of columns with many different negative values.
+        values in training of columns with values on both sides of zero.
     n_iter_ : int or ndarray
         Number of passes for each decision function.
     stop_reason_ : str
