@@ -140,9 +140,9 @@ def curve_bands(
     chosen = check_columns("features", features, curves.n_features_in_, names)
     grids = [_find_grid(curves, int(j)) for j in chosen]
     rng = check_random_state(random_state)
-    # Samples of centred data need not be centred: they take the origin of the model.
+    # Samples need not have the negative values of all rows: they take the origin of the model.
     origin = getattr(model, "origin_", np.zeros(curves.n_features_in_))
-    rows = np.maximum(X - origin, 0.0) if origin.any() else X
+    rows = _subtract_origin(X, origin) if origin.any() else X
     moved = [values - origin[j] for j, values in zip(chosen, grids, strict=True)]
     categories = [find_categories(curves, int(j)) for j in chosen]
     drawn = [_draw_curves(model, rows, y, rng, chosen, moved, categories) for _ in range(n_boot)]
@@ -155,6 +155,16 @@ def curve_bands(
     return CurveBands(chosen, grids, lower, upper, _find_centres(curves, X))
 
 
+def _subtract_origin(X: Any, origin: FloatArray) -> Any:
+    """Return rows less the origin, which is zero for columns of categories."""
+    if not hasattr(X, "iloc"):
+        return np.maximum(X - origin, 0.0)
+    moved = X.copy()
+    for j in np.flatnonzero(origin):
+        moved.isetitem(j, np.maximum(X.iloc[:, j] - origin[j], 0.0))
+    return moved
+
+
 def _draw_curves(
     model: Any, X: Any, y: Any, rng: Any, chosen: NDArray[np.intp], grids: list[FloatArray],
     categories: list[Any],
@@ -164,8 +174,11 @@ def _draw_curves(
     rows, labels = resample(X, y, stratify=classes, random_state=rng)
     with warnings.catch_warnings():
         # The fit of a pipeline itself has said so.
-        warnings.filterwarnings("ignore", "X: the data are centred")
-        curves = find_curves(clone(model).fit(rows, labels))
+        warnings.filterwarnings("ignore", "X: .* subtracts the least value")
+        sample = clone(model)
+        if hasattr(model, "scaling_"):
+            sample.set_params(scaling=model.scaling_)
+        curves = find_curves(sample.fit(rows, labels))
     centres = _find_centres(curves, X)
     return [
         curves._heights(int(j), _translate(curves, int(j), values, names)) - centres[:, [j]]

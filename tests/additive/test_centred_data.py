@@ -86,13 +86,13 @@ def test_signed_columns_are_moved(cells, model):
     mixed = np.hstack([X[:, :15], X[:, 15:] - X[:, 15:].min(axis=0)])
     least = np.concatenate([X[:, :15].min(axis=0), np.zeros(15)])
     expected = clone(model).fit(mixed - least, y)
-    with pytest.warns(UserWarning, match=r"X: columns 0, 1, .* have values on both sides of zero"):
+    with pytest.warns(UserWarning, match=r"X: columns 0, 1, .* have negative values; "):
         model.fit(mixed, y)
     assert_array_equal(model.origin_, least)
     moved = expected.decision_function(mixed - least)
     assert_allclose(model.decision_function(mixed), moved, atol=1e-12)
     mixed[::3, 20] = -9.0  # Now one column has a marker.
-    with pytest.raises(ValueError, match="Negative values in data X, columns 0, 1, "):
+    with pytest.raises(ValueError, match="Negative values in data X, column 20: "):
         model.fit(mixed, y)
 
 

@@ -101,6 +101,13 @@ def test_warm_start_keeps_the_free_intercept(digits):
     np.testing.assert_allclose(model.intercept_, intercept, atol=1e-3)
 
 
+def scaled_cost(estimator, X):
+    """C times the mean of the diagonal: more than 10 for a smooth kernel of few varying features."""
+    n_varied = np.count_nonzero(X.max(axis=0) > X.min(axis=0))
+    assert 10 < n_varied < 64
+    return 10.0 if estimator is IntersectionSVC else min(10.0 * (64 / n_varied) ** 2, 100.0)
+
+
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_scaled_cost_is_the_number_divided_by_the_mean_of_the_diagonal(digits, estimator):
     X, y, _, _ = digits
@@ -108,9 +115,24 @@ def test_scaled_cost_is_the_number_divided_by_the_mean_of_the_diagonal(digits, e
     # k(x, x) of the intersection and of chi2 is the sum of the features.
     mean = X.sum(axis=1).mean()
     assert model.kernel_mean_ == pytest.approx(mean, rel=1e-3)
-    assert pytest.approx(estimator._scaled_cost / model.kernel_mean_) == model.C_
+    assert pytest.approx(scaled_cost(estimator, X) / model.kernel_mean_) == model.C_
     same = estimator(C=model.C_).fit(X, y)
     np.testing.assert_array_equal(model.decision_function(X), same.decision_function(X))
+
+
+@pytest.mark.parametrize(
+    ("params", "d", "number"),
+    [
+        ({}, 64, 10.0), ({}, 100, 10.0), ({}, 40, 25.6), ({}, 10, 100.0),
+        ({"kernel": "jensen_shannon"}, 32, 40.0), ({"kernel": "intersection"}, 10, 10.0),
+        ({"kernel": np.minimum}, 10, 10.0),
+    ],
+)  # fmt: skip
+def test_few_features_of_smooth_kernels_have_a_larger_cost(params, d, number):
+    X = np.random.default_rng(0).random((60, d))
+    y = np.arange(60) % 2
+    model = AdditiveSVC(max_iter=5, **params).fit(X, y)
+    assert pytest.approx(number) == model.C_ * model.kernel_mean_
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -154,7 +176,8 @@ def test_partial_fit_takes_the_scale_from_the_first_piece(digits, estimator):
     cost = model.C_
     model.partial_fit(X[100:] / 160, y[100:])
     assert cost == model.C_
-    assert cost == pytest.approx(10.0 / (X[:100] / 16).sum(axis=1).mean(), rel=1e-2)
+    expected = scaled_cost(estimator, X[:100]) / (X[:100] / 16).sum(axis=1).mean()
+    assert cost == pytest.approx(expected, rel=1e-2)
 
 
 def test_pieces_of_a_fit_have_one_scale(digits):

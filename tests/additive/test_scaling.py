@@ -83,7 +83,7 @@ def test_the_range_is_that_of_a_scaler(wine, kernel, binning):
     other = AdditiveSVC(kernel=kernel, binning=binning, scaling=None).fit(scaler.transform(X), y)
     expected = other.decision_function(scaler.transform(Z))
     # A value at the border of two bins may get either.
-    assert np.median(np.abs(model.decision_function(Z) - expected)) < 1e-3
+    assert np.median(np.abs(model.decision_function(Z) - expected)) < 1e-2
     assert_array_equal(model.predict(Z), other.predict(scaler.transform(Z)))
     assert_allclose(model.explain(Z).sum(axis=2) + model.intercept_, model.decision_function(Z))
     values, _ = model.shape_functions()[0]

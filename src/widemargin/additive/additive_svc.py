@@ -48,7 +48,9 @@ class AdditiveSVC(PairsMixin):
     C : float or "scale", default="scale"
         Cost of an error; smaller values regularise more. ``"scale"`` divides a constant by the mean of
         k(x, x) over the training rows, or over those of the first call of `partial_fit`, so that it
-        suits any number of features in any unit; see `C_`.
+        suits any number of features in any unit; see `C_`. The constant is 10. For other kernels than
+        the intersection kernel and for fewer than 64 features it is multiplied by
+        ``(64 / n_features)**2``, at most by ten: curves of few features need to bend more.
     kernel : str, callable or Kernel, default="chi2"
         ``"chi2"``, ``"intersection"``, ``"hellinger"``, ``"jensen_shannon"``, ``"power_mean"``, an
         additive kernel object, or a callable ``k(x, y)`` of two arrays of numbers, symmetric and
@@ -165,8 +167,9 @@ class AdditiveSVC(PairsMixin):
         Numbers that are subtracted from the features. They are zeros, except that they are the
         smallest values in training of columns with negative values, if the kernel needs non-negative
         features and ``scaling="range"``, or the data are centred (the mean of every column is zero
-        within four standard errors), or each of these columns has at least ten different negative
-        values and two in a hundred of its values on either side of zero.
+        within four standard errors), or in each of these columns two in a hundred values are
+        negative, at least ten different ones, and two in a hundred positive; the last is not needed if
+        the ranges show that features have different units, see ``scaling``.
     n_seen_, t_ : int
         Number of rows in all calls since `fit`, and number of steps, one for each visit to a row.
     n_iter_ : int or ndarray

@@ -32,8 +32,8 @@ class AdditiveSVCCV(AdditiveSearch, ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     Cs : int or array-like of float, default=10
-        Values of C, or how many to choose from a hundredth to ten times the C that
-        ``AdditiveSVC(C="scale")`` has. A range found from the data is extended while the best value is
+        Values of C, or how many to choose from 0.1 to 100 divided by the mean of k(x, x) over the
+        training rows. A range found from the data is extended while the best value is
         at its end, and better than the next by more than the standard error of their difference.
     cv : int, splitter or iterable, default=5
         Folds, as in `GridSearchCV`.

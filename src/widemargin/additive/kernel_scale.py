@@ -10,6 +10,11 @@ from widemargin.base import FunctionsMixin
 from widemargin.parameters import Choices
 from widemargin.problem import Problem
 
+#: C times the mean of k(x, x) with ``C="scale"``. Curves of fewer features than `MANY_FEATURES` need
+#: to bend more, so that smooth kernels get a C up to ten times as large. Chosen by measurement:
+#: docs/additive.md.
+SCALED_COST, MANY_FEATURES, MOST_TIMES = 10.0, 64, 10.0
+
 
 class KernelScaleMixin(FunctionsMixin):
     """``C="scale"``, and an intercept without penalty (``fit_intercept="free"``).
@@ -19,16 +24,29 @@ class KernelScaleMixin(FunctionsMixin):
     """
 
     fit_intercept: Any
+    feature_ranges_: NDArray[np.float64]
 
     _choices: ClassVar[Choices] = {"fit_intercept": ("free", True, False)}
-    #: C times the mean of k(x, x) with ``C="scale"``. Chosen by measurement: docs/additive.md.
-    _scaled_cost: ClassVar[float] = 10.0
 
     def _check_cost(self) -> None:
         if isinstance(self.C, str):
             check_choice("C", self.C, ("scale",))
         else:
             super()._check_cost()
+
+    @property
+    def _is_smooth(self) -> bool:
+        """Whether a small C leaves curves of the kernel nearly straight."""
+        return False
+
+    @property
+    def _scaled_cost(self) -> float:
+        """C times the mean of k(x, x) with ``C="scale"``."""
+        if not self._is_smooth:
+            return SCALED_COST
+        # Constant columns do not bend.
+        n_varied = int(np.count_nonzero(np.ptp(self.feature_ranges_, axis=0)))
+        return SCALED_COST * min(max(MANY_FEATURES / max(n_varied, 1), 1.0) ** 2, MOST_TIMES)
 
     def _cost(self) -> float:
         self.C_ = self._scaled_cost / self.kernel_mean_ if self.C == "scale" else float(self.C)

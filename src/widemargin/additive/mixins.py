@@ -45,8 +45,9 @@ from widemargin.transaction import all_or_nothing
 #: Largest distance of a column's mean from zero in centred data, in standard deviations and in
 #: standard errors. Markers of missing values, such as -999 among small numbers, exceed it.
 CENTRED, CENTRED_ERRORS = 0.5, 4.0
-#: A column is signed if at least this share of its values is on either side of zero, and it has so
-#: many different negative values. Markers of missing values are few, and rounding errors are rare.
+#: A column is signed if at least this share of its values is negative, and these are so many different
+#: ones. Markers of missing values are few, and rounding errors are rare. As large a share must be
+#: positive, too, unless the columns have different units, as those of raw tables have.
 SIGNED_SHARE, SIGNED_VALUES = 0.02, 10
 #: Negative values of a column among which different ones are counted.
 COUNTED_VALUES = 4096
@@ -213,8 +214,9 @@ class NonnegativeMixin(FunctionsMixin):
         is_asked = self.scaling == "range"
         if known is None:
             self._refuse(columns)
-        if not (is_asked or known.is_centred() or known.are_signed().all()):
-            self._refuse(columns, can_move=True)
+        odd = columns[~known.are_signed()]
+        if len(odd) and not (is_asked or known.is_centred()):
+            self._refuse(odd, can_move=True)
         self.origin_ = np.minimum(known.low, 0.0)
         if not is_asked:
             self._warn_of_origin(columns, is_centred=known.is_centred())
@@ -222,9 +224,7 @@ class NonnegativeMixin(FunctionsMixin):
     def _warn_of_origin(self, columns: NDArray[np.intp], *, is_centred: bool) -> None:
         names = name_columns(columns, getattr(self, "feature_names_in_", None))
         verb = "has" if len(columns) == 1 else "have"
-        what = (
-            "the data are centred" if is_centred else f"{names} {verb} values on both sides of zero"
-        )
+        what = "the data are centred" if is_centred else f"{names} {verb} negative values"
         way = 'set scaling="range" if that is right, or ' if self._has_range_scaling else ""
         warnings.warn(
             f"X: {what}; {type(self).__name__} subtracts the least value of every such column, since "
@@ -244,10 +244,10 @@ class NonnegativeMixin(FunctionsMixin):
 
     def _refuse(self, columns: NDArray[np.intp], *, can_move: bool = False) -> NoReturn:
         """Refuse columns with negative values; ``can_move`` if scaling="range" would help."""
-        way = 'scaling="range", or ' if can_move and self._has_range_scaling else ""
+        way = 'scaling="range", if zero is a number like others there, or '
         refuse_negative(
             columns, getattr(self, "feature_names_in_", None), type(self).__name__,
-            way + self._takes_negative,
+            (way if can_move and self._has_range_scaling else "") + self._takes_negative,
         )  # fmt: skip
 
 
@@ -260,8 +260,8 @@ class Columns(NamedTuple):
         Sum of the weights of the rows.
     sums, squares : ndarray of shape (n_features,)
         Weighted sums of the values and of their squares.
-    low : ndarray of shape (n_features,)
-        Smallest values.
+    low, high : ndarray of shape (n_features,)
+        Smallest and largest values.
     below, above : ndarray of shape (n_features,)
         Sums of the weights of the rows with a negative and, where there are any, a positive value.
     negatives : tuple of ndarray
@@ -272,6 +272,7 @@ class Columns(NamedTuple):
     sums: NDArray[np.float64]
     squares: NDArray[np.float64]
     low: NDArray[np.float64]
+    high: NDArray[np.float64]
     below: NDArray[np.float64]
     above: NDArray[np.float64]
     negatives: tuple[NDArray[np.float64], ...]
@@ -283,6 +284,7 @@ class Columns(NamedTuple):
             self.sums + other.sums,
             self.squares + other.squares,
             np.minimum(self.low, other.low),
+            np.maximum(self.high, other.high),
             self.below + other.below,
             self.above + other.above,
             tuple(
@@ -304,9 +306,12 @@ class Columns(NamedTuple):
         return bool((np.abs(mean) <= limit).all())
 
     def are_signed(self) -> NDArray[np.bool_]:
-        """Return for each column with negative values whether it has many on both sides of zero."""
+        """Return for each column with negative values whether zero is a number like others there."""
         chosen = np.flatnonzero(self.low < 0.0)
-        are_many = np.minimum(self.below, self.above)[chosen] >= SIGNED_SHARE * self.weight
+        sides = self.below
+        if Ranges(self.low, self.high, is_integer=False).have_one_unit():
+            sides = np.minimum(self.below, self.above)
+        are_many = sides[chosen] >= SIGNED_SHARE * self.weight
         return are_many & np.array([len(self.negatives[j]) >= SIGNED_VALUES for j in chosen], bool)
 
 
@@ -317,7 +322,7 @@ def measure_columns(X: NDArray[Any], weights: NDArray[np.float64]) -> Columns:
         X = np.nan_to_num(X)
     # `np.std` would make a copy of the data.
     squares = np.einsum("i,ij,ij->j", weights, X, X, dtype=np.float64)
-    low = np.asarray(X.min(axis=0), np.float64)
+    low, high = (np.asarray(end, np.float64) for end in (X.min(axis=0), X.max(axis=0)))
     below, above = (
         np.einsum("i,ij->j", weights, side, dtype=np.float64) for side in (X < 0.0, X > 0.0)
     )
@@ -327,7 +332,7 @@ def measure_columns(X: NDArray[Any], weights: NDArray[np.float64]) -> Columns:
         different = np.unique(X[is_negative, j][:COUNTED_VALUES])
         negatives[j] = different[:SIGNED_VALUES].astype(np.float64)
     total = float(weights.sum())
-    return Columns(total, weights @ X, squares, low, below, above, tuple(negatives))
+    return Columns(total, weights @ X, squares, low, high, below, above, tuple(negatives))
 
 
 def subtract_origin(X: Any, origin: NDArray[np.float64]) -> NDArray[Any]:

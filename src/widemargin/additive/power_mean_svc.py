@@ -117,7 +117,7 @@ class PowerMeanSVC(
         Smallest and largest values in training.
     origin_ : ndarray of shape (n_features,)
         Numbers that are subtracted from the features, as in `AdditiveSVC`: zeros, or the smallest
-        values in training of columns with values on both sides of zero.
+        values in training of columns with many different negative values.
     n_iter_ : int or ndarray
         Number of passes for each decision function.
     stop_reason_ : str
@@ -238,6 +238,10 @@ class PowerMeanSVC(
         if not good or len(np.unique(anchors)) != self.n_anchors:
             raise ValueError(f"anchors: give {wanted}, got {self.anchors!r}")
         return anchors
+
+    @property
+    def _is_smooth(self) -> bool:
+        return True
 
     def _scalar_kernel(self) -> ScalarKernel:
         if self.kernel is None:

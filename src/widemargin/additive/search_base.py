@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from widemargin.additive.cost_path import CostPath
+from widemargin.additive.kernel_scale import SCALED_COST
 from widemargin.additive.scalar_kernels import is_homogeneous
 from widemargin.arguments import draw_seed
 from widemargin.callback_support import report_rounds
@@ -27,7 +28,8 @@ from widemargin.parallel import Workers, open_workers
 from widemargin.problem import Problem, take_rows
 from widemargin.progress import show_cells
 
-#: Ends of the range of C that is found from the data, in units of the C of ``C="scale"``.
+#: Ends of the range of C that is found from the data, in units of `SCALED_COST` divided by the mean of
+#: k(x, x).
 COST_RANGE = (0.01, 10.0)
 
 
@@ -143,7 +145,7 @@ class AdditiveSearch(FoldSearch):
         return CostPath(model, data, solve, settle, model._take_features(problem.X[fold.test]))
 
     def _find_costs(self, problem: Problem, target_scale: float) -> FloatArray:
-        """The values of C: as given, or around the C of ``C="scale"``, pairs left out."""
+        """The values of C: as given, or around 10 divided by the mean of k(x, x), pairs left out."""
         given = check_values("Cs", self.Cs)
         if not isinstance(given, int):
             return given
@@ -155,7 +157,7 @@ class AdditiveSearch(FoldSearch):
         data = model._represent_training(rows, codes, None)
         check_norms("X: kernel values", data.norms, "MinMaxScaler")
         model._measure_kernel(rows, data.norms)
-        middle = model._scaled_cost * target_scale / model.kernel_mean_
+        middle = SCALED_COST * target_scale / model.kernel_mean_
         low, high = (end * middle for end in COST_RANGE)
         return spread_values(low, high, given)
 

@@ -57,6 +57,10 @@ class SpectralMixin(CodesMixin):
         return is_homogeneous(self.kernel)
 
     @property
+    def _is_smooth(self) -> bool:
+        return self._is_homogeneous and self._scalar_kernel().name != "intersection"
+
+    @property
     def _may_have_bins(self) -> bool:
         """Whether a value for each bin may replace the table."""
         return True
