@@ -17,6 +17,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from widemargin.column_errors import explain_columns
 from widemargin.kernel_arguments import check_precomputed
 from widemargin.kernels import Items
 from widemargin.problem import Problem
@@ -92,6 +93,18 @@ def validate_problem(
     return Problem(canonical(X), labels, classes, sample_weights, weights, kept)
 
 
+def _check_data(estimator: Any, X: Any, *targets: Any, **how: Any) -> Any:
+    """Run the checks of scikit-learn; errors about columns name them and say what to do."""
+    try:
+        return validate_data(estimator, X, *targets, **how)
+    except (ValueError, TypeError) as error:
+        may_miss = how.get("ensure_all_finite", True) == "allow-nan"
+        advice = explain_columns(estimator, X, may_miss=may_miss)
+        if advice is None:
+            raise
+        raise ValueError(advice) from error
+
+
 def _validate_rows(
     estimator: Any, X: Any, y: Any, *, is_first: bool, layout: Layout = FLOAT_ROWS
 ) -> tuple[Any, Any]:
@@ -101,7 +114,7 @@ def _validate_rows(
         check_consistent_length(_accept_items(estimator, X), y)
         return X, y
     layout = FLOAT_ROWS if sparse.issparse(X) else layout
-    checked: tuple[Any, Any] = validate_data(
+    checked: tuple[Any, Any] = _check_data(
         estimator, X, y, accept_sparse="csr", dtype=layout.types_for(X), order=layout.order,
         accept_large_sparse=True, reset=is_first, ensure_all_finite=layout.finite,
     )  # fmt: skip
@@ -132,7 +145,7 @@ def validate_regression(
         check_consistent_length(_accept_items(estimator, X), y)
     else:
         layout = FLOAT_ROWS if sparse.issparse(X) else layout
-        X, y = validate_data(
+        X, y = _check_data(
             estimator, X, y, accept_sparse="csr", dtype=layout.types_for(X), order=layout.order,
             accept_large_sparse=True, multi_output=multi_output, y_numeric=True,
             ensure_all_finite=layout.finite,
@@ -148,7 +161,7 @@ def validate_rows_alone(
     if isinstance(X, Items):
         _accept_items(estimator, X)
     else:
-        X = validate_data(
+        X = _check_data(
             estimator, X, accept_sparse="csr", dtype=FLOAT_ROWS.types_for(X), order="C",
             accept_large_sparse=True,
         )  # fmt: skip
@@ -246,7 +259,7 @@ def validate_queries(estimator: Any, X: Any, layout: Layout = FLOAT_ROWS) -> Any
     if isinstance(X, Items):
         return X
     layout = FLOAT_ROWS if sparse.issparse(X) else layout
-    X = validate_data(
+    X = _check_data(
         estimator, X, accept_sparse="csr", dtype=layout.types_for(X), order=layout.order, reset=False,
         accept_large_sparse=True, ensure_all_finite=layout.finite,
     )  # fmt: skip
