@@ -80,6 +80,30 @@ def test_samples_of_centred_data_take_the_origin_of_the_model():
     assert_allclose(bands.lower[1], expected.lower[1], atol=1e-10)
 
 
+@pytest.mark.parametrize("make", [np.asarray, pd.DataFrame], ids=["array", "table"])
+def test_categories_beside_a_column_that_is_moved(make):
+    """Categories are no numbers, even if they look like negative ones."""
+    rng = np.random.default_rng(0)
+    group = rng.integers(-1, 2, 200)
+    rows = np.column_stack([rng.normal(size=200), group])
+    y = 2.0 * (group == -1) - 1.5 * (group == 0) + 0.3 * rows[:, 0] > 0
+    model = AdditiveSVC(categorical_features=[1], scaling="range", n_jobs=1).fit(make(rows), y)
+    bands = curve_bands(model, make(rows), y)
+    heights = model.shape_functions(features=[1])[0][1]
+    centred = heights - model.explain(make(rows))[:, 1].mean()
+    assert (np.abs(bands.lower[1][0] - centred) < 0.5 * np.ptp(heights)).all()
+    assert bands.upper[1][0].argmax() == centred.argmax()
+
+
+def test_texts_beside_a_column_that_is_moved():
+    rng = np.random.default_rng(0)
+    town = np.array(["Bern", "Oslo", "Rome"])[rng.integers(0, 3, 200)]
+    frame = pd.DataFrame({"warmth": rng.normal(size=200), "town": town})
+    y = (frame["warmth"] > 0) ^ (frame["town"] == "Rome")
+    model = AdditiveSVC(categorical_features=["town"], scaling="range", n_jobs=1).fit(frame, y)
+    assert curve_bands(model, frame, y, n_boot=3).lower[1].shape == (1, 3)
+
+
 def test_wrong_arguments_are_refused():
     X, y = waves(60)
     model = AdditiveSVC(n_jobs=1).fit(X, y)

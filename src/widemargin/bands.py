@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils import check_consistent_length, check_random_state, resample
 from sklearn.utils.validation import check_is_fitted
@@ -157,11 +158,12 @@ def curve_bands(
 
 def _subtract_origin(X: Any, origin: FloatArray) -> Any:
     """Return rows less the origin, which is zero for columns of categories."""
-    if not hasattr(X, "iloc"):
-        return np.maximum(X - origin, 0.0)
-    moved = X.copy()
+    moved = X.toarray() if sparse.issparse(X) else X.copy()
     for j in np.flatnonzero(origin):
-        moved.isetitem(j, np.maximum(X.iloc[:, j] - origin[j], 0.0))
+        if hasattr(X, "iloc"):
+            moved.isetitem(j, np.maximum(X.iloc[:, j] - origin[j], 0.0))
+        else:
+            moved[:, j] = np.maximum(moved[:, j] - origin[j], 0.0)
     return moved
 
 

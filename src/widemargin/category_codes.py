@@ -129,9 +129,14 @@ def _take_column(X: Any, column: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         return np.asarray(series), np.asarray(series.isna(), bool)
     values = X[:, column]
     if values.dtype.kind == "O":
-        is_missing = [value is None or value != value for value in values]
-        return values, np.array(is_missing, bool)
+        return values, np.array([_is_missing(value) for value in values], bool)
     return values, np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), bool)
+
+
+def _is_missing(value: Any) -> bool:
+    # pandas.NA is neither equal nor unequal to itself.
+    is_nan = isinstance(value, float | np.floating) and bool(np.isnan(value))
+    return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
 
 
 def _find_codes(

@@ -96,6 +96,26 @@ def test_signed_columns_are_moved(cells, model):
         model.fit(mixed, y)
 
 
+def test_a_longitude_among_other_units_is_moved():
+    """In a table of different units, a column of many negative values needs no positive ones."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.random(300) - 124.0, 1e5 * rng.random(300), rng.random((300, 3))])
+    y = X[:, 0] > -123.5
+    with pytest.warns(UserWarning, match="column 0 has negative values"):
+        model = AdditiveSVC().fit(X, y)
+    assert model.score(X, y) > 0.95
+    with pytest.raises(ValueError, match=r'columns 0, 1: .*scaling="range"'):
+        AdditiveSVC().fit(X[:, [0, 2, 3]] - np.array([0.0, 1.0, 0.0]), y)
+
+
+def test_missing_values_do_not_make_negative_ones_rare():
+    rng = np.random.default_rng(0)
+    X = rng.random((1000, 3))
+    X[:, 0] = np.where(np.arange(1000) < 30, rng.normal(size=1000) + 0.2, np.nan)
+    with pytest.warns(UserWarning, match="column 0 has negative values"):
+        AdditiveSVC(missing="code").fit(X, X[:, 1] > 0.5)
+
+
 @pytest.mark.parametrize("kernel", ["chi2", "intersection"])
 def test_negative_values_may_be_asked_for(cells, kernel, recwarn):
     X, y = cells

@@ -32,9 +32,13 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def digits():
-    """300 rows, of which one in ten is positive: the intercept matters."""
+    """300 rows, of which one in ten is positive, so that the intercept matters; and other rows.
+
+    The values of these are within those of the first.
+    """
     X, y = load_digits(return_X_y=True)
-    return X[:300], (y[:300] == 3).astype(int), X[300:600], y
+    Z = np.minimum(X[300:600], X[:300].max(axis=0))
+    return X[:300], (y[:300] == 3).astype(int), Z, y
 
 
 @pytest.mark.parametrize(("estimator", "kernel", "params"), CASES)

@@ -46,11 +46,11 @@ def test_newton_and_coordinate_descent_agree(flowers, model, is_binary, make_row
         model.set_params(fit_intercept=fit_intercept)
         monkeypatch.setattr(coef_newton, "LEAST_PASSES", 2)
         monkeypatch.setattr(coef_newton, "USUAL_STEPS", 0.0)
-        monkeypatch.setattr(coef_newton, "WRITING", 0.0)
+        monkeypatch.setattr(coef_newton, "MAKING", 0.0)
         newton = model.fit(make_rows(X), y, weights).decision_function(X)
         assert model.stop_reason_ == "converged"
         assert np.max(model.n_iter_) < 30
-        monkeypatch.setattr(one_vs_rest, "can_write_out", lambda rows: False)
+        monkeypatch.setattr(one_vs_rest, "can_be_dense", lambda rows: False)
         descent = model.fit(make_rows(X), y, weights).decision_function(X)
         monkeypatch.undo()
         assert np.max(model.n_iter_) > 30
@@ -76,19 +76,26 @@ def test_steps_of_newton_are_counted_after_the_passes(flowers, capsys):
     assert numbers == sorted(numbers)
 
 
-def test_classes_that_newton_does_not_solve_keep_what_the_descent_found(flowers, monkeypatch):
+def test_classes_that_newton_does_not_solve_are_no_worse(flowers, monkeypatch):
     X, y = flowers
-    monkeypatch.setattr(coef_newton, "LEAST_PASSES", 3)
+    monkeypatch.setattr(coef_newton, "LEAST_PASSES", 2)
     monkeypatch.setattr(coef_newton, "USUAL_STEPS", 0.0)
-    monkeypatch.setattr(coef_newton, "WRITING", 0.0)
-    model = AdditiveSVC(C=1.0, random_state=0, max_iter=4, tol=1e-12)
-    with pytest.warns(UserWarning, match="max_iter=4"):
-        stopped = model.fit(X, y).decision_function(X)
-    assert np.max(model.n_iter_) == 4
-    monkeypatch.undo()
-    with pytest.warns(UserWarning, match="max_iter=3"):
-        passes = model.set_params(max_iter=3).fit(X, y).decision_function(X)
-    assert_allclose(stopped, passes)
+    monkeypatch.setattr(coef_newton, "MAKING", 0.0)
+
+    def train(max_iter):
+        model = AdditiveSVC(C=1e4, random_state=0, max_iter=max_iter, tol=1e-12)
+        with pytest.warns(UserWarning, match=f"max_iter={max_iter}"):
+            model.fit(X, y)
+        signs = np.where(y[:, None] == model.classes_, 1.0, -1.0)
+        errors = np.maximum(0.0, 1.0 - signs * model.decision_function(X))
+        return np.square(errors).sum(axis=0), model.n_iter_
+
+    few, passes = train(4)
+    # Two passes and two steps, then two passes and four.
+    more, steps = train(6)
+    assert (passes == 4).all()
+    assert (steps == 6).all()
+    assert (more <= few).all()
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
@@ -98,7 +105,7 @@ def test_the_direction_of_the_mean_apart_gives_the_same_solution(flowers, model,
     settings = {"tol": 1e-9, "max_iter": 100_000, "random_state": 0, "loss": loss, "C": 0.01}
     # Flowers begin far from zero, so that their mean is large.
     model = clone(model).set_params(scaling=None, **settings)
-    monkeypatch.setattr(one_vs_rest, "can_write_out", lambda rows: False)
+    monkeypatch.setattr(one_vs_rest, "can_be_dense", lambda rows: False)
     for fit_intercept, is_binary in product([True, False], [True, False]):
         labels = y == 1 if is_binary else y
         apart = model.set_params(fit_intercept=fit_intercept).fit(X, labels).decision_function(X)

@@ -5,11 +5,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.datasets import load_digits, load_wine
-from sklearn.model_selection import train_test_split
+from sklearn.model_selection import cross_val_score, train_test_split
 from sklearn.preprocessing import MinMaxScaler
 
 import widemargin
-from widemargin import AdditiveSVC, IntersectionSVC
+from widemargin import AdditiveSVC, AdditiveSVR, IntersectionSVC
 from widemargin.files.container import ModelFileError, read_model_file, write_model_file
 
 ESTIMATORS = (AdditiveSVC, IntersectionSVC)
@@ -112,6 +112,80 @@ def test_features_that_begin_far_from_zero_are_moved(wine):
     pairs = AdditiveSVC(interactions=1).fit(counts, y)
     first, _, _ = pairs.interaction_functions()[0]
     assert (first[0], first[-1]) == (50.0, 69.0)
+
+
+@pytest.mark.parametrize("scaling", ["range", "max", None])
+@pytest.mark.parametrize(
+    "params",
+    [{}, {"kernel": "intersection"}, {"kernel": "jensen_shannon"}, {"interactions": 1}],
+    ids=str,
+)
+def test_whole_numbers_beyond_those_of_training_count_as_the_largest(params, scaling, tmp_path):
+    """Also where other columns have larger numbers, and in files and exports."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(0, 10, 300), rng.integers(0, 2000, 300)]).astype(float)
+    y = X[:, 0] + X[:, 1] / 200 + rng.normal(size=300) > 10
+    model = AdditiveSVC(scaling=scaling, **params).fit(X, y)
+    far = np.array([[9.0, 500.0], [15.0, 500.0], [1000.0, 500.0]])
+    expected = np.full(3, model.decision_function(far[:1])[0])
+    assert_allclose(model.decision_function(far), expected)
+    assert_allclose(model.decision_function(sparse.csr_matrix(far)), expected)
+    assert_allclose(model.explain(far).sum(axis=1) + model.intercept_[0], expected)
+    widemargin.save(model, tmp_path / "model.wm")
+    assert_allclose(widemargin.load(tmp_path / "model.wm").decision_function(far), expected)
+
+
+@pytest.mark.parametrize("model", [AdditiveSVC(), AdditiveSVR(), AdditiveSVC(scaling="range")])
+def test_values_below_those_of_training_count_as_the_smallest(wine, model):
+    X, _, y, _ = wine
+    decide = model.fit(X, y).predict if isinstance(model, AdditiveSVR) else model.fit(X, y).explain
+    low = X[:3].copy()
+    low[:, [0, 5]] = X[:, [0, 5]].min(axis=0)
+    below = low.copy()
+    below[:, 0], below[:, 5] = -1.0, 1e-3
+    assert model.scaling_ == "range"
+    assert_allclose(decide(below), decide(low), rtol=1e-12)
+    assert_allclose(decide(sparse.csr_matrix(below)), decide(low), rtol=1e-12)
+
+
+def test_a_fold_may_have_no_negative_value():
+    rng = np.random.default_rng(0)
+    X = rng.random((150, 3))
+    y = X.sum(axis=1) > 1.5
+    X[0, 0] = -0.5
+    scores = cross_val_score(AdditiveSVC(scaling="range"), X, y, cv=3, error_score="raise")
+    assert scores.min() > 0.85
+    # A column that begins at zero is checked, whatever others do.
+    X[:, 1] -= 0.5
+    X[0, 0] = 0.0
+    with pytest.warns(UserWarning, match="column 1 has negative values"):
+        model = AdditiveSVC().fit(X, y)
+    with pytest.raises(ValueError, match="Negative values in data X, column 0: "):
+        model.predict([[-999.0, 0.1, 0.1]])
+
+
+def test_categories_and_gaps_do_not_decide_where_numbers_begin():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.random((200, 8)) + 100.0, rng.integers(0, 30, 200)])
+    y = X[:, 0] > 100.5
+    model = AdditiveSVC(categorical_features=[8]).fit(X, y)
+    assert model.scaling_ == "range"
+    assert model.score(X, y) > 0.95
+    X = rng.random((200, 5))
+    X[:, 4] += 30.0
+    gaps = X.copy()
+    gaps[::7, 4] = np.nan
+    assert AdditiveSVC().fit(X, y).scaling_ == AdditiveSVC(missing="code").fit(gaps, y).scaling_
+
+
+def test_pairs_are_chosen_among_features_that_count_from_their_smallest_value():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([1000.0 + rng.random((500, 2)), 50.0 + 10.0 * rng.random((500, 3))])
+    y = (X[:, 0] > 1000.5) == (X[:, 1] > 1000.5)
+    model = AdditiveSVC(interactions=1).fit(X, y)
+    assert model.scaling_ == "range"
+    assert_array_equal(model.interactions_, [[0, 1]])
+    assert model.score(X, y) > 0.9
 
 
 def test_bins_of_a_feature_end_at_its_own_quantile():

@@ -1,44 +1,35 @@
 """Newton's method for SVMs with squared losses and few coefficients, or few rows with an error.
 
 The primal objective is quadratic wherever the same rows have an error, so that Newton's method ends
-after a few steps, for any C. Coordinate descent takes passes in proportion to C. The rows are written
-out. For each number of a row with an error, a step costs the number of coefficients, or of rows with
-an error if these are fewer.
+after a few steps, for any C. Coordinate descent takes passes in proportion to C. The rows are a dense
+matrix of n rows and m numbers. With s rows that have an error, a step costs about s m min(s, m)
+multiplications.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
 
-from widemargin.additive import coded_rows_fast as fast
-from widemargin.additive.coded_rows import (
-    FloatArray,
-    count_coefs,
-    count_work,
-    pass_time,
-    weigh_bins,
-)
+from widemargin.additive.coded_rows import FloatArray, count_coefs, count_work, pass_time
 from widemargin.additive.coded_rows_fast import Rows
-from widemargin.additive.codes import Codes
+from widemargin.additive.dense_rows import make_dense
 from widemargin.additive.dual_descent import Descent, LinearResult, OneVsRestDual
 from widemargin.budget import StopReason, worst_reason
 from widemargin.deadline import is_late
 from widemargin.parallel import Workers
 
-#: Most bytes of the rows written out.
-MAX_BYTES = 2**28
 #: Violation at which rounding errors end the method, in units of the targets.
 ROUNDING = 1e-9
+#: Share of the trace that is added to the diagonal of a matrix, so that it can be factorised.
+RIDGE = 1e-14
 #: Most steps of a search along a line, and the share of the slope at which it ends.
 LINE_STEPS, LINE_ACCURACY = 50, 1e-9
 #: Newton's steps that are assumed when it is compared with coordinate descent, the nanoseconds of one
-#: of its multiplications, and of writing out a number.
-USUAL_STEPS, MULTIPLICATION, WRITING = 10.0, 0.07, 10.0
+#: of its multiplications, and of making a number of the matrix.
+USUAL_STEPS, MULTIPLICATION, MAKING = 10.0, 0.07, 10.0
 #: Fewest passes before Newton's method, and how many times ``max_iter`` passes it may cost.
 LEAST_PASSES, MOST_COSTLY = 30, 3.0
 
@@ -95,14 +86,37 @@ class Objective(NamedTuple):
         curvature = max(float(2.0 * self.costs @ (pull != 0.0)), 1e-300)
         return float(max(np.abs(change).max(), np.abs(gradient[is_free]).sum() / curvature))
 
+    def judge(self, w: FloatArray) -> "Point":
+        """Return what Newton's method needs to know of some coefficients."""
+        residuals = self.targets - self.A @ w
+        pull = self.pull(residuals)
+        gradient = self.gradient(w, pull)
+        violation = self.violation(gradient, pull)
+        return Point(w, residuals, pull, gradient, self.value(w, pull), violation)
+
+    def improve(self, point: "Point") -> "Point | None":
+        """Return the coefficients after a step; None if rounding errors allow no progress.
+
+        Close to the optimum the objective is level to the last digit, while the violation still falls.
+        """
+        try:
+            step = self.step(point.gradient, point.pull)
+        except np.linalg.LinAlgError:
+            return None
+        length = self.search_line(point.w, point.residuals, step, self.A @ step)
+        found = self.judge(point.w + length * step)
+        is_better = found.value < point.value or found.violation < 0.5 * point.violation
+        return found if is_better else None
+
     def step(self, gradient: FloatArray, pull: FloatArray) -> FloatArray:
         """Return Newton's step."""
         is_out = pull != 0.0
-        weighted = self.A[is_out] * np.sqrt(2.0 * self.costs[is_out])[:, None]
+        weighted = self.A[is_out]
+        weighted *= np.sqrt(2.0 * self.costs[is_out])[:, None]
         if len(weighted) < len(gradient):
             return _step_by_rows(weighted, gradient, self.penalty)
         hessian = weighted.T @ weighted
-        hessian[np.diag_indices_from(hessian)] += self.penalty + 1e-14 * np.trace(hessian)
+        hessian[np.diag_indices_from(hessian)] += self.penalty + RIDGE * np.trace(hessian)
         return np.asarray(-np.linalg.solve(hessian, gradient))
 
     def search_line(
@@ -130,6 +144,33 @@ class Objective(NamedTuple):
         return length
 
 
+class Point(NamedTuple):
+    """Coefficients, and what follows from them.
+
+    Attributes
+    ----------
+    w : ndarray of shape (m,)
+        The coefficients.
+    residuals : ndarray of shape (n,)
+        Targets less the products of the rows with ``w``.
+    pull : ndarray of shape (n,)
+        Signed dual variables of the residuals.
+    gradient : ndarray of shape (m,)
+        Derivative of the objective.
+    value : float
+        The objective.
+    violation : float
+        How far the dual variables are from optimal.
+    """
+
+    w: FloatArray
+    residuals: FloatArray
+    pull: FloatArray
+    gradient: FloatArray
+    value: float
+    violation: float
+
+
 def _step_by_rows(weighted: FloatArray, gradient: FloatArray, penalty: FloatArray) -> FloatArray:
     """Return Newton's step from the products of rows with an error, if these are few.
 
@@ -139,7 +180,7 @@ def _step_by_rows(weighted: FloatArray, gradient: FloatArray, penalty: FloatArra
     is_free = penalty == 0.0
     R = weighted[:, ~is_free]
     products = R @ R.T
-    products[np.diag_indices_from(products)] += 1.0
+    products[np.diag_indices_from(products)] += 1.0 + RIDGE * np.trace(products)
     factor = cho_factor(products, lower=True, overwrite_a=True, check_finite=False)
 
     def invert(vector: FloatArray) -> FloatArray:
@@ -163,140 +204,45 @@ def minimise(
     w: FloatArray,
     settings: Descent,
     callback: Callable[[int, float], object] | None,
-) -> tuple[int, float, StopReason]:
-    """Change ``w`` by Newton's steps; returns their number, the violation and why they ended.
+) -> tuple[Point, int, StopReason]:
+    """Improve ``w`` by Newton's steps; returns where they end, their number and why they ended.
 
     They end when the optimality conditions of the dual are violated by no more than rounding errors,
-    or after ``max_iter`` steps. The reason is ``CONVERGED`` if the violation is at most ``tol``.
+    when these allow no progress, or after ``max_iter`` steps. The reason is ``CONVERGED`` if the
+    violation is at most ``tol``.
     """
-    residuals = objective.targets - objective.A @ w
-    pull = objective.pull(residuals)
-    value = objective.value(w, pull)
-    reason = StopReason.MAX_ITER
-    for number in range(settings.max_iter + 1):
-        gradient = objective.gradient(w, pull)
-        violation = objective.violation(gradient, pull)
-        if callback is not None and number > 0:
-            callback(number, violation)
-        if violation <= ROUNDING or number == settings.max_iter:
-            break
-        if is_late(settings.deadline):
+    point, number, reason = objective.judge(w), 0, StopReason.CONVERGED
+    while point.violation > ROUNDING:
+        if number == settings.max_iter:
+            reason = StopReason.MAX_ITER
+        elif is_late(settings.deadline):
             reason = StopReason.MAX_TIME
-            break
-        step = objective.step(gradient, pull)
-        change = objective.A @ step
-        length = objective.search_line(w, residuals, step, change)
-        tried, left = w + length * step, residuals - length * change
-        found = objective.value(tried, objective.pull(left))
-        if not found < value:
-            break
-        w[:], residuals, value = tried, left, found
-        pull = objective.pull(residuals)
-    is_optimal = violation <= settings.tol
-    return number, violation, StopReason.CONVERGED if is_optimal else reason
-
-
-class WrittenRows(NamedTuple):
-    """Rows written out.
-
-    Attributes
-    ----------
-    A : ndarray of shape (n, m)
-        The numbers of all rows; their products are the kernel. The extra number is the last.
-    roots : ndarray of shape (m - n_extra,)
-        Roots of factors on the kernel, by which the numbers are multiplied.
-    bins : ndarray of shape (2, m - n_extra)
-        Of rows of bins, the bin of each number, and the bin below it among the codes that occur: a
-        coefficient times its root is the rise of a curve between the two. Empty for other rows, whose
-        coefficients are those of the numbers times their roots.
-    """
-
-    A: FloatArray
-    roots: FloatArray
-    bins: NDArray[np.int64]
-
-    def penalty(self, *, is_free: bool) -> FloatArray:
-        """Return one for every coefficient, but zero for an intercept without penalty."""
-        penalty = np.ones(self.A.shape[1])
-        if is_free:
-            penalty[-1] = 0.0
-        return penalty
-
-    def start(self, coef: NDArray[Any], extra: NDArray[Any]) -> FloatArray:
-        """Return the coefficients of the numbers from the coefficients of the rows."""
-        rises = coef[self.bins[0]] - coef[self.bins[1]] if self.bins.size else coef
-        w = np.divide(rises, self.roots, out=np.zeros(len(self.roots)), where=self.roots > 0.0)
-        return np.concatenate([w, extra])
-
-
-def can_write_out(rows: Rows) -> bool:
-    """Return whether the numbers of all rows can be written out, and fit into memory."""
-    kinds = (fast.DENSE, fast.SPARSE, fast.BINS, fast.PLAIN, fast.LISTS)
-    if rows.kind not in kinds or not rows.is_symmetric or rows.n_extra > 1:
-        return False
-    return 8 * count_coefs(rows) * (len(rows.indptr) - 1) <= MAX_BYTES
-
-
-def write_out(rows: Rows) -> WrittenRows:
-    """Write out the numbers of all rows."""
-    n, bins = len(rows.indptr) - 1, np.empty((2, 0), np.int64)
-    if rows.kind == fast.BINS:
-        numbers, roots, bins = _write_bins(rows)
-    elif rows.kind == fast.LISTS:
-        stored = (rows.plain_read.astype(np.float64), rows.columns, rows.indptr)
-        numbers = sparse.csr_matrix(stored, (n, rows.n_features)).toarray()
-        roots = np.ones(rows.n_features)
-    else:
-        is_plain = rows.kind == fast.PLAIN
-        numbers = rows.plain_read.reshape(n, -1) if is_plain else _write_tables(rows)
-        roots = np.sqrt(rows.scale.astype(np.float64))
-    extra = rows.extra_read.reshape(n, -1).astype(np.float64)
-    return WrittenRows(np.hstack([numbers * roots, extra]), roots, bins)
-
-
-def _write_tables(rows: Rows) -> FloatArray:
-    """Return the numbers that a table has for the codes of all rows."""
-    codes = Codes(rows.codes, rows.gaps, rows.indptr, rows.n_features)
-    table = rows.read.reshape(-1, rows.rank).astype(np.float64)
-    if not codes.is_sparse:
-        return table[codes.values.reshape(codes.shape)].reshape(len(codes), -1)
-    columns = [codes.to_csr(table[:, t]).toarray() for t in range(rows.rank)]
-    return np.stack(columns, axis=2).reshape(len(codes), -1)
-
-
-def _write_bins(rows: Rows) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
-    """Return numbers whose products are the intersection kernel, their roots and their bins.
-
-    There is a number for each code that occurs: one in the rows that reach this code, times the root
-    of the distance to the code below.
-    """
-    codes = Codes(rows.codes, rows.gaps, rows.indptr, rows.n_features)
-    levels = rows.read.astype(np.float64)
-    columns = codes.to_csr(np.arange(len(levels))).toarray().T
-    numbers, roots = [np.empty((len(codes), 0))], [np.empty(0)]
-    bins = [np.empty((2, 0), np.int64)]
-    for j, column in enumerate(columns):
-        reached = np.unique(column[column > 0])
-        below = np.concatenate([[0], reached])[:-1]
-        numbers.append(column[:, None] >= reached)
-        roots.append(np.sqrt(rows.scale[j] * (levels[reached] - levels[below])))
-        bins.append(rows.offsets[j] + np.array([reached, below], np.int64))
-    return np.hstack(numbers), np.concatenate(roots), np.hstack(bins)
+        elif (found := objective.improve(point)) is None:
+            reason = StopReason.STALLED
+        else:
+            point, number = found, number + 1
+            if callback is not None:
+                callback(number, point.violation)
+            continue
+        break
+    return point, number, StopReason.CONVERGED if point.violation <= settings.tol else reason
 
 
 def count_patience(rows: Rows, n_problems: int, max_iter: int) -> Callable[[float], float]:
-    """Return a function from the support vectors of a class to the passes that Newton's method costs.
+    """Return a function that says after how many passes Newton's method should take over.
 
-    Who changes to Newton's method after so many passes takes at most twice the time of the better one.
-    At least half of ``max_iter`` is left for its steps.
+    The function takes the mean number of support vectors of a class. It returns the number of passes
+    that take as long as Newton's method, or infinity if that would cost too much. A descent that
+    changes method after so many passes takes at most twice the time of the better method. At least
+    half of ``max_iter`` is left for Newton's steps.
     """
     n, m = len(rows.indptr) - 1, count_coefs(rows) + rows.n_extra
     one_pass = max(pass_time(rows, n_problems), 1.0)
 
     def count_passes(n_support: float) -> float:
         step = MULTIPLICATION * (4.0 * n * m + n_support * m * min(n_support, m))
-        passes = (USUAL_STEPS * step + WRITING * n * m / n_problems) / one_pass
-        if min(LEAST_PASSES, passes / MOST_COSTLY) > max_iter / 2:
+        passes = (USUAL_STEPS * step + MAKING * n * m / n_problems) / one_pass
+        if max_iter / 2 < LEAST_PASSES or passes > MOST_COSTLY * max_iter:
             return np.inf
         return max(LEAST_PASSES, min(passes, max_iter / 2))
 
@@ -317,13 +263,13 @@ def finish_classes(
 
     Minimise ``0.5 |w|^2 + sum_i C_i max(0, 1 - y_i (w'x_i + b))^2`` for every class. Parameters are
     those of `descend`, with ``result`` as what it has found, and ``is_free`` for an intercept b
-    without penalty. A class that is not solved keeps what the descent has found. Small problems that
-    are solved are solved again, to the precision of float64.
+    without penalty. The objective of a class is never higher than before. Small problems that are
+    solved are solved again, to the precision of float64.
     """
-    written, costs = write_out(rows), problem.costs()
-    penalty = written.penalty(is_free=is_free)
-    coef, extra, alpha = result.coef.copy(), result.extra.astype(np.float64), result.alpha.copy()
-    n_iter, violation = result.n_iter.copy(), result.violation.copy()
+    dense, costs = make_dense(rows), problem.costs()
+    penalty, n_numbers = dense.penalty(is_free=is_free), len(dense.roots)
+    coef, extra = result.coef.astype(np.float64), result.extra.astype(np.float64)
+    alpha, n_iter, violation = result.alpha.copy(), result.n_iter.copy(), result.violation.copy()
     work = count_work(rows) * len(problem.positives)
     finishes = settings.count_finishing(int(n_iter.max()), work) > 0
     members = np.flatnonzero(violation > (ROUNDING if finishes else settings.tol))
@@ -333,16 +279,15 @@ def finish_classes(
         for number in range(first, last):
             k = members[number]
             y = np.where(problem.labels == problem.positives[k], 1.0, -1.0)
-            objective = Objective(written.A, y, costs, 0.0, penalty, is_one_sided=True)
-            w = written.start(coef[k], extra[k])
+            objective = Objective(dense.A, y, costs, 0.0, penalty, is_one_sided=True)
+            w = dense.start(coef[k], extra[k])
             left = replace(settings, max_iter=settings.max_iter - int(n_iter[k]))
-            show = count_on(callback, int(n_iter[k]))
-            n_steps, reached, reasons[number] = minimise(objective, w, left, show)
+            point, n_steps, reasons[number] = minimise(
+                objective, w, left, count_on(callback, int(n_iter[k]))
+            )
             n_iter[k] += n_steps
-            if reasons[number] is StopReason.CONVERGED:
-                signed = objective.pull(y - written.A @ w)
-                alpha[:, k], violation[k] = y * signed, reached
-                coef[k], extra[k] = coefs_of(rows, written, w, signed), w[len(written.roots) :]
+            alpha[:, k], violation[k] = y * point.pull, point.violation
+            coef[k], extra[k] = dense.make_coef(rows, point.w), point.w[n_numbers:]
 
     workers.run(len(members), solve, grain=1)
     return LinearResult(coef, extra, alpha, n_iter, violation, worst_reason(reasons))
@@ -355,10 +300,3 @@ def count_on(
     if callback is None:
         return None
     return lambda number, violation: callback(n_made + number, violation)
-
-
-def coefs_of(rows: Rows, written: WrittenRows, w: FloatArray, signed: FloatArray) -> NDArray[Any]:
-    """Return the coefficients of rows from those of their written numbers and the dual variables."""
-    if rows.kind == fast.BINS:
-        return weigh_bins(rows, signed[:, None])[0]
-    return w[: len(written.roots)] * written.roots

@@ -227,7 +227,7 @@ class BinModel:
 
 def encode_feature(quantiser: Quantiser, feature: int, values: FloatArray) -> NDArray[Any]:
     """Encode some values of one feature."""
-    alone = replace(quantiser, low=quantiser.low[[feature]], span=quantiser.span[[feature]])
+    alone = quantiser.take(np.array([feature]))
     return alone.encode(np.asarray(values)[:, None]).values
 
 

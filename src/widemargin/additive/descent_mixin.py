@@ -85,6 +85,8 @@ class DescentMixin(FunctionsMixin):
         return {
             "max_iter": f"max_iter={self.max_iter} passes were made; {self._tell_constant()}raise "
             f"it, lower C, or {self._advise_scaling()}",
+            "stalled": f"rounding errors allow no progress to tol={self.tol:g}; "
+            f"{self._tell_constant()}lower C, or {self._advise_scaling()}",
             "max_time": f"max_time={self.max_time} s has passed; {self._advise_late()}",
         }
 

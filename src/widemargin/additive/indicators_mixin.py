@@ -10,7 +10,12 @@ from scipy import sparse
 from widemargin.additive.indicator_columns import IndicatorColumns, plain_columns
 from widemargin.additive.indicator_model import IndicatorModel
 from widemargin.additive.pair_model import PairModel
-from widemargin.additive.quantiser import Ranges, row_chunks, weighted_quantiles
+from widemargin.additive.quantiser import (
+    Ranges,
+    choose_scaling,
+    row_chunks,
+    weighted_quantiles,
+)
 from widemargin.additive.tables_mixin import CodesMixin
 from widemargin.category_codes import CategoryCoder, learn_categories
 from widemargin.kernel_arguments import name_columns
@@ -115,6 +120,16 @@ class IndicatorsMixin(CodesMixin):
         ranges = super()._measure(problem)
         # Indicators of categories are stored in CSR format, but the features are those of a table.
         return ranges if not hasattr(self, "_columns") else replace(ranges, is_sparse=False)
+
+    def _choose_scaling(self, ranges: Ranges) -> str | None:
+        if not hasattr(self, "_columns"):
+            return super()._choose_scaling(ranges)
+        sizes, n_missing = self._columns.sizes, len(self._columns.missing)
+        is_number = np.pad(sizes == 0, (0, len(ranges.low) - len(sizes)))
+        # Columns of missing values have the unit of their feature.
+        has_unit = is_number.copy()
+        has_unit[len(sizes) + n_missing :] = True
+        return choose_scaling(self.scaling, ranges.take(has_unit), numbers=ranges.take(is_number))
 
     def _scales(self) -> NDArray[np.float64]:
         scales = super()._scales()

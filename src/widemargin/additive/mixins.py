@@ -197,24 +197,24 @@ class NonnegativeMixin(FunctionsMixin):
     def _take_features(self, X: Any, weights: NDArray[np.float64] | None = None) -> Any:
         if weights is not None:
             self.origin_ = np.zeros(X.shape[1])
-        if not self.origin_.any():
             columns = self._find_negative(X)
-            if len(columns) == 0:
-                return X
-            if weights is None or sparse.issparse(X):
-                self._refuse(columns)
-            self._choose_origin(columns, measure_columns(X, weights))
-        return subtract_origin(X, self.origin_)
+            if len(columns):
+                known = None if sparse.issparse(X) else measure_columns(X, weights)
+                self._choose_origin(columns, known)
+        elif getattr(self, "scaling_", None) != "range":
+            columns = self._find_negative(X)
+            self._check_columns(columns[self.origin_[columns] == 0.0])
+        # Values below all in training count as the smallest.
+        return subtract_origin(X, self.origin_) if self.origin_.any() else X
 
     def _choose_origin(self, columns: NDArray[np.intp], known: "Columns | None") -> None:
         """Choose the least values of columns with negative values as origin, or refuse these.
 
         ``known`` is None if nothing is known of the columns but that they have negative values.
         """
-        is_asked = self.scaling == "range"
         if known is None:
             self._refuse(columns)
-        odd = columns[~known.are_signed()]
+        is_asked, odd = self.scaling == "range", columns[~known.are_signed()]
         if len(odd) and not (is_asked or known.is_centred()):
             self._refuse(odd, can_move=True)
         self.origin_ = np.minimum(known.low, 0.0)
@@ -234,7 +234,9 @@ class NonnegativeMixin(FunctionsMixin):
         )
 
     def _check_features(self, X: Any) -> None:
-        columns = self._find_negative(X)
+        self._check_columns(self._find_negative(X))
+
+    def _check_columns(self, columns: NDArray[np.intp]) -> None:
         if len(columns):
             self._refuse(columns)
 
@@ -262,8 +264,8 @@ class Columns(NamedTuple):
         Weighted sums of the values and of their squares.
     low, high : ndarray of shape (n_features,)
         Smallest and largest values.
-    below, above : ndarray of shape (n_features,)
-        Sums of the weights of the rows with a negative and, where there are any, a positive value.
+    below, above, present : ndarray of shape (n_features,)
+        Sums of the weights of the rows with a negative, a positive, and with any value.
     negatives : tuple of ndarray
         A few different negative values of each column.
     """
@@ -275,6 +277,7 @@ class Columns(NamedTuple):
     high: NDArray[np.float64]
     below: NDArray[np.float64]
     above: NDArray[np.float64]
+    present: NDArray[np.float64]
     negatives: tuple[NDArray[np.float64], ...]
 
     def join(self, other: "Columns") -> "Columns":
@@ -287,6 +290,7 @@ class Columns(NamedTuple):
             np.maximum(self.high, other.high),
             self.below + other.below,
             self.above + other.above,
+            self.present + other.present,
             tuple(
                 np.union1d(mine, theirs)[:SIGNED_VALUES]
                 for mine, theirs in zip(self.negatives, other.negatives, strict=True)
@@ -311,13 +315,16 @@ class Columns(NamedTuple):
         sides = self.below
         if Ranges(self.low, self.high, is_integer=False).have_one_unit():
             sides = np.minimum(self.below, self.above)
-        are_many = sides[chosen] >= SIGNED_SHARE * self.weight
+        are_many = sides[chosen] >= SIGNED_SHARE * self.present[chosen]
         return are_many & np.array([len(self.negatives[j]) >= SIGNED_VALUES for j in chosen], bool)
 
 
 def measure_columns(X: NDArray[Any], weights: NDArray[np.float64]) -> Columns:
     """Measure what tells whether negative values of some columns are those of a measurement."""
+    total = float(weights.sum())
+    present = np.full(X.shape[1], total)
     if np.isnan(X).any():
+        present = weights @ ~np.isnan(X)
         # Missing values count as zero, which is the mean of the others if they are centred.
         X = np.nan_to_num(X)
     # `np.std` would make a copy of the data.
@@ -331,8 +338,7 @@ def measure_columns(X: NDArray[Any], weights: NDArray[np.float64]) -> Columns:
         is_negative = X[:, j] < 0.0
         different = np.unique(X[is_negative, j][:COUNTED_VALUES])
         negatives[j] = different[:SIGNED_VALUES].astype(np.float64)
-    total = float(weights.sum())
-    return Columns(total, weights @ X, squares, low, high, below, above, tuple(negatives))
+    return Columns(total, weights @ X, squares, low, high, below, above, present, tuple(negatives))
 
 
 def subtract_origin(X: Any, origin: NDArray[np.float64]) -> NDArray[Any]:

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from widemargin.additive.centring import descend_centred
 from widemargin.additive.coded_rows_fast import Rows
-from widemargin.additive.coef_newton import can_write_out, count_patience, finish_classes
+from widemargin.additive.coef_newton import count_patience, finish_classes
+from widemargin.additive.dense_rows import can_be_dense
 from widemargin.additive.dual_descent import Descent, LinearResult, OneVsRestDual, WarmStart
 from widemargin.additive.mean_direction import descend_split
 from widemargin.budget import StopReason
@@ -32,7 +33,7 @@ def solve_one_vs_rest(
     Parameters and result are those of `descend`, and ``is_free`` says that the last extra number of
     the rows makes an intercept without penalty. The norms of the problem may be changed in place.
     """
-    can_finish = problem.is_squared and can_write_out(rows)
+    can_finish = problem.is_squared and can_be_dense(rows)
     if can_finish:
         patience = count_patience(rows, len(problem.positives), settings.max_iter)
         settings = replace(settings, patience=patience)

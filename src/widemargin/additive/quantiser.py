@@ -33,8 +33,9 @@ SPACINGS = ("auto", "uniform", "sqrt", "quantile")
 class Quantiser:
     """Bins of feature values: one grid on the unit interval, moved and stretched for each feature.
 
-    A value v of feature j has the position ``(v - low[j]) / span[j]``, clipped to the unit interval,
-    and the code of the grid point it is rounded to (or, with ``cut``, of the last one not above).
+    A value v of feature j has the position ``(v - low[j]) / span[j]``, clipped to the interval from
+    zero to ``ends[j]``, and the code of the grid point it is rounded to (or, with ``cut``, of the last
+    one not above).
     Values beyond the range seen in training count as its end.
 
     Attributes
@@ -47,6 +48,8 @@ class Quantiser:
         How the grid was made: ``"sqrt"`` is uniform in the square root, finer near zero.
     cut : bool
         Whether positions are cut off, not rounded.
+    ends : ndarray of shape (n_features,) or None
+        Position of the largest value of each feature in training; None if it is 1.
     """
 
     low: NDArray[np.float64]
@@ -54,6 +57,7 @@ class Quantiser:
     grid: NDArray[np.float64]
     spacing: str
     cut: bool = False
+    ends: NDArray[np.float64] | None = None
 
     @property
     def n_bins(self) -> int:
@@ -71,7 +75,19 @@ class Quantiser:
 
     def narrow(self, n_features: int) -> "Quantiser":
         """Return the quantiser of the first features alone."""
-        return replace(self, low=self.low[:n_features], span=self.span[:n_features])
+        return self.take(np.arange(n_features))
+
+    def take(self, features: NDArray[np.intp]) -> "Quantiser":
+        """Return the quantiser of some features."""
+        ends = None if self.ends is None else self.ends[features]
+        return replace(self, low=self.low[features], span=self.span[features], ends=ends)
+
+    def last_codes(self) -> NDArray[np.int64]:
+        """Return the code of the largest value of each feature in training."""
+        last = np.full(len(self.low), self.n_bins - 1)
+        if self.ends is None:
+            return last
+        return np.asarray(np.rint(self.ends * last), np.int64)
 
     @property
     def zero_code(self) -> int:
@@ -89,22 +105,21 @@ class Quantiser:
         if self.spacing == "quantile":
             out[:] = self._nearest((X - self.low) / self.span)
         else:
-            low, factor, is_root, shift, last = self._formula
             rows = np.ascontiguousarray(X, np.result_type(X.dtype, np.float32))
-            encode_rows(rows, low, factor, is_root, shift, last, out)
+            encode_rows(rows, *self._formula, out)
 
     def encode_stored(self, data: NDArray[Any], columns: NDArray[Any], out: NDArray[Any]) -> None:
         """Write the codes of some values to ``out``; ``columns`` holds their features."""
         if self.spacing == "quantile":
             out[:] = self._nearest((data - self.low[columns]) / self.span[columns])
         else:
-            low, factor, is_root, shift, last = self._formula
-            encode_values(data, columns, low, factor, is_root, shift, last, out)
+            encode_values(data, columns, *self._formula, out)
 
     @property
     def _formula(self) -> tuple[Any, ...]:
-        shift = 0.0 if self.cut else 0.5
-        return self.low, 1.0 / self.span, self.spacing == "sqrt", shift, float(self.n_bins - 1)
+        shift, last = 0.0 if self.cut else 0.5, float(self.n_bins - 1)
+        ends = np.ones(len(self.low)) if self.ends is None else self.ends
+        return self.low, 1.0 / self.span, ends, self.spacing == "sqrt", shift, last
 
     def _nearest(self, positions: NDArray[np.float64]) -> NDArray[np.intp]:
         return np.searchsorted(0.5 * (self.grid[1:] + self.grid[:-1]), positions)
@@ -128,6 +143,10 @@ class Ranges:
     high: NDArray[np.float64]
     is_integer: bool
     is_sparse: bool = False
+
+    def take(self, features: NDArray[Any]) -> "Ranges":
+        """Return the ranges of some features, given by numbers or by a mask."""
+        return replace(self, low=self.low[features], high=self.high[features])
 
     def have_one_unit(self) -> bool:
         """Return whether the features may have one unit, as pixels and histograms have.
@@ -154,15 +173,19 @@ class Ranges:
         return self.high - self.low
 
 
-def choose_scaling(scaling: str | None, ranges: Ranges, *, of_bins: bool = False) -> str | None:
+def choose_scaling(
+    scaling: str | None, ranges: Ranges, *, numbers: Ranges | None = None, of_bins: bool = False
+) -> str | None:
     """Return what ``scaling`` means for features of these ranges.
 
     ``"auto"`` means ``"range"``, None, or ``"max"`` for tiny features. If only bins are chosen
-    (``of_bins``), which begin at the smallest value anyway, ``"max"`` is their own ranges.
+    (``of_bins``), which begin at the smallest value anyway, ``"max"`` is their own ranges. ``numbers``
+    has the ranges of those features that may begin far from zero; default all.
     """
     if scaling != "auto":
         return scaling
-    if not of_bins and (not ranges.have_one_unit() or ranges.begin_far_from_zero()):
+    numbers = ranges if numbers is None else numbers
+    if not of_bins and (not ranges.have_one_unit() or numbers.begin_far_from_zero()):
         return "range"
     is_tiny = 0.0 < ranges.high.max() < TINY
     return "max" if is_tiny or not ranges.have_one_unit() else None
@@ -244,8 +267,8 @@ def fit_quantiser(
     largest = float((high - low).max())
     if spacing == "auto" and ranges.is_integer and low.min() >= 0 and 1 <= largest <= MAX_COUNT:
         n_counts = int(largest) + 1
-        ones = np.full(len(low), largest)
-        return Quantiser(low, ones, np.arange(n_counts) / largest, "uniform")
+        spans, grid = np.full(len(low), largest), np.arange(n_counts) / largest
+        return Quantiser(low, spans, grid, "uniform", ends=(high - low) / largest)
     if not per_feature:
         low, high = np.full_like(low, low.min()), np.full_like(high, high.max())
     span = np.where(high > low, high - low, 1.0)

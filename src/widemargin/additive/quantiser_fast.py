@@ -1,32 +1,35 @@
 """Compiled loops that turn feature values into codes."""
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
-jit = njit(cache=True, nogil=True, error_model="numpy")
+jit: Any = njit(cache=True, nogil=True, error_model="numpy")
 
 
 @jit
-def encode_values(values, columns, low, factor, is_root, shift, last, out):
-    """Compute codes ``int(((v - low) * factor)^(1 or 1/2) * last + shift)``, clipped to ``0 .. last``.
+def encode_values(values, columns, low, factor, ends, is_root, shift, last, out):
+    """Compute codes ``int(((v - low) * factor)^(1 or 1/2) * last + shift)``.
 
-    ``columns`` holds the feature of each value; ``shift`` is 0.5 to round and 0 to cut off.
+    Before the root is taken, positions are clipped to the interval from 0 to ``ends``. ``columns``
+    holds the feature of each value; ``shift`` is 0.5 to round and 0 to cut off.
     """
     # ICD Eq. 13 is the case without a root, and with ``shift`` 0.
     for k in range(values.size):
         j = columns[k]
-        position = min(max((np.float64(values[k]) - low[j]) * factor[j], 0.0), 1.0)
+        position = min(max((np.float64(values[k]) - low[j]) * factor[j], 0.0), ends[j])
         if is_root:
             position = np.sqrt(position)
         out[k] = int(position * last + shift)
 
 
 @jit
-def encode_rows(values, low, factor, is_root, shift, last, out):
+def encode_rows(values, low, factor, ends, is_root, shift, last, out):
     """Compute the codes of dense rows; see `encode_values`."""
     for i in range(values.shape[0]):
         for j in range(values.shape[1]):
-            position = min(max((np.float64(values[i, j]) - low[j]) * factor[j], 0.0), 1.0)
+            position = min(max((np.float64(values[i, j]) - low[j]) * factor[j], 0.0), ends[j])
             if is_root:
                 position = np.sqrt(position)
             out[i, j] = int(position * last + shift)

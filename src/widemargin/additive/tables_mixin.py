@@ -109,12 +109,16 @@ class CodesMixin(NonnegativeMixin, CurvesMixin, KernelScaleMixin, DescentMixin):
         self._fit_grid(self._measure(problem), problem.X, problem.sample_weights)
 
     def _fit_grid(self, ranges: Ranges, X: Any = None, weights: Any = None) -> Quantiser:
-        self.scaling_ = choose_scaling(self.scaling, ranges) if self._is_homogeneous else None
+        self.scaling_ = self._choose_scaling(ranges) if self._is_homogeneous else None
         self.quantiser_ = fit_quantiser(
             ranges, self.n_bins, self.binning, per_feature=self._is_homogeneous,
             from_lowest=self.scaling_ == "range", X=X, weights=weights,
         )  # fmt: skip
         return self.quantiser_
+
+    def _choose_scaling(self, ranges: Ranges) -> str | None:
+        """Return what the parameter ``scaling`` means for columns of these ranges."""
+        return choose_scaling(self.scaling, ranges)
 
     def _advise_scaling(self) -> str:
         largest = self.feature_ranges_[1] - self.origin_

@@ -26,15 +26,8 @@ from widemargin.additive.coded_rows import (
     zero_coefs,
 )
 from widemargin.additive.coded_rows_fast import Rows
-from widemargin.additive.coef_newton import (
-    Objective,
-    can_write_out,
-    coefs_of,
-    count_on,
-    count_patience,
-    minimise,
-    write_out,
-)
+from widemargin.additive.coef_newton import Objective, count_on, count_patience, minimise
+from widemargin.additive.dense_rows import can_be_dense, make_dense
 from widemargin.additive.dual_descent import (
     FINISH_TOL,
     PIECE_WORK,
@@ -127,7 +120,7 @@ def descend_targets(
     result : LinearResult
         Coefficients, signed dual variables of shape (n, 1), and the reason for stopping.
     """
-    has_newton = problem.is_squared and can_write_out(rows)
+    has_newton = problem.is_squared and can_be_dense(rows)
     if has_newton and count_coefs(rows) <= FEW_COEFS:
         return solve_newton(rows, problem, settings, is_free, start, callback)
     if has_newton:
@@ -141,8 +134,7 @@ def descend_targets(
     begin = WarmStart(found.alpha, found.extra, found.coef)
     left = replace(settings, max_iter=n_left)
     ended = solve_newton(rows, problem, left, is_free, begin, count_on(callback, n_made))
-    best = ended if ended.stop_reason is StopReason.CONVERGED else found
-    return replace(best, n_iter=ended.n_iter + found.n_iter, stop_reason=ended.stop_reason)
+    return replace(ended, n_iter=ended.n_iter + n_made)
 
 
 def solve_newton(
@@ -157,22 +149,22 @@ def solve_newton(
 
     Parameters and result are those of `descend_targets`.
     """
-    written = write_out(rows)
+    dense = make_dense(rows)
     objective = Objective(
-        written.A, problem.targets, problem.costs(), problem.epsilon,
-        written.penalty(is_free=is_free), is_one_sided=False,
+        dense.A, problem.targets, problem.costs(), problem.epsilon,
+        dense.penalty(is_free=is_free), is_one_sided=False,
     )  # fmt: skip
-    w = np.zeros(written.A.shape[1])
+    n_numbers = len(dense.roots)
+    w = np.zeros(dense.A.shape[1])
     if start is not None and start.coef is not None:
-        w = written.start(start.coef[0], start.extra[0])
+        w = dense.start(start.coef[0], start.extra[0])
     elif start is not None:
-        w = start.alpha[:, 0] @ written.A
-        w[len(written.roots) :] = start.extra[0]
-    n_iter, violation, reason = minimise(objective, w, settings, callback)
-    signed = objective.pull(problem.targets - written.A @ w)
+        w = start.alpha[:, 0] @ dense.A
+        w[n_numbers:] = start.extra[0]
+    point, n_iter, reason = minimise(objective, w, settings, callback)
     return LinearResult(
-        coefs_of(rows, written, w, signed)[None], w[None, len(written.roots) :], signed[:, None],
-        np.array([n_iter]), np.array([violation]), reason,
+        dense.make_coef(rows, point.w)[None], point.w[None, n_numbers:], point.pull[:, None],
+        np.array([n_iter]), np.array([point.violation]), reason,
     )  # fmt: skip
 
 

@@ -124,9 +124,9 @@ class FoldScorer:
         if self.is_accuracy:
             return float(np.average(model.predict(X) == self.y[test], weights=weights))
         if self.is_area and len(model.classes_) == 2:
-            is_positive = self.y[test] == model.classes_[1]
-            if is_positive.any() and not is_positive.all():
-                return area_under_roc(model.decision_function(X), is_positive, weights)
+            is_positive, scores = self.y[test] == model.classes_[1], model.decision_function(X)
+            if is_positive.any() and not is_positive.all() and np.isfinite(scores).all():
+                return area_under_roc(scores, is_positive, weights)
         if weights is not None and self.takes_weights:
             more = {"sample_weight": weights}
         score = self.scorer(model, X, self.y[test], **more)

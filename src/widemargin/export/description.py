@@ -361,9 +361,12 @@ def _describe_functions(model: Any) -> KernelSum | CurveSum | LogSum | ClusterSu
         return CurveSum(model.quantiser, model.offsets, curves, model.intercept)
     if isinstance(model, TableModel) and isinstance(model.encoder, BinEncoder):
         quantiser = model.encoder.quantiser
-        curves = (model.coef @ model.encoder.table.T).reshape(len(model.coef), -1)
-        offsets = np.arange(model.n_features + 1, dtype=np.int64) * quantiser.n_bins
-        return CurveSum(quantiser, offsets, curves, model.intercept)
+        # Curves end at the largest code in training.
+        sizes = quantiser.last_codes() + 1
+        curves = model.coef @ model.encoder.table.T
+        flat = np.hstack([curves[:, j, :size] for j, size in enumerate(sizes)])
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        return CurveSum(quantiser, offsets, flat, model.intercept)
     if isinstance(model, TableModel) and isinstance(model.encoder, LogEncoder):
         log = model.encoder
         zero = NEGLIGIBLE * log.unit if log.skips_zero else -np.inf

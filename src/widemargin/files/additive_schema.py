@@ -42,6 +42,7 @@ from widemargin.files.fields import (
     at_least,
     below,
     in_domain,
+    in_unit_interval,
     is_flag,
     is_positive_integer,
     one_of,
@@ -74,6 +75,7 @@ _QUANTISER = (
     Field("low", np.float64, ("n_features",), attribute="low"),
     Field("span", np.float64, ("n_features",), positive, "span"),
     Field("grid", np.float64, ("n_grid",), attribute="grid"),
+    Field("ends", np.float64, ("n_features",), in_unit_interval, "ends", is_optional=True),
 )
 _BINS = (
     Field("offsets", np.int64, ("n_bounds",), at_least(0), "offsets"),

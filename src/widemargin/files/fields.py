@@ -79,6 +79,11 @@ def below(size: str) -> Rule:
     return check
 
 
+def in_unit_interval(values: NDArray[Any], context: Context) -> str:
+    """Numbers from zero to one."""
+    return "" if ((values >= 0) & (values <= 1)).all() else "holds a number that is not from 0 to 1"
+
+
 def positive(values: NDArray[Any], context: Context) -> str:
     """Allow finite numbers above zero."""
     return finite(values, context) or (
@@ -205,7 +210,7 @@ def write_fields(fields: Sequence[Field], source: Any) -> dict[str, NDArray[Any]
     """Return the arrays that a file stores of an object, which `read_fields` reads back."""
     arrays: dict[str, NDArray[Any]] = {}
     for each in fields:
-        if each.is_optional and not hasattr(source, each.path):
+        if each.is_optional and getattr(source, each.path, None) is None:
             continue
         value = attrgetter(each.path)(source)
         if sparse.issparse(value):
