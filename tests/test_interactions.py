@@ -1,5 +1,7 @@
 """Curves and surfaces of fitted models with ANOVA kernels."""
 
+from itertools import pairwise
+
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
@@ -143,12 +145,13 @@ def test_picture_of_curves_and_pairs(table):
     model = model_of("anova_chi2", C=20.0).fit(X, y)
     figure = plot_shapes(model, X, n_features=2, n_pairs=2)
     titles = [axis.get_title(loc="left") for axis in figure.axes if axis.get_visible()]
-    shown = [title.split("  ")[0] for title in titles if title]
+    shown = [title.split("\n")[0].split("  ")[0] for title in titles if title]
     parts = decompose(model, X)
     curves = [term.names[0] for term in parts.rank_terms() if len(term.names) == 1]
     pairs = [" and ".join(surface.names) for surface in parts.interaction_functions(2)]
     assert shown == curves[:2] + pairs
     assert "leaves" in figure.get_supylabel()
+    assert "shares of the variance" in figure.get_supxlabel()
     with pytest.raises(ValueError, match="X: give the training rows"):
         plot_shapes(model)
 
@@ -158,3 +161,60 @@ def test_picture_of_several_classes(table):
     model = model_of("anova_chi2", C=5.0, multi_class="ovr").fit(X, np.digitize(X.age, [40, 60]))
     figure = plot_shapes(decompose(model, X), n_features=1, n_pairs=1)
     assert len(figure.legends[0].get_texts()) == 3
+
+
+@pytest.fixture(scope="module")
+def digit_parts(digits):
+    X, y = digits
+    model = KernelSVC(kernel="anova_intersection", C=10.0).fit(X[:300, 20:32], y[:300])
+    return decompose(model, X[:300, 20:32])
+
+
+def test_picture_of_many_classes_shows_the_largest_curves(digit_parts):
+    figure = plot_shapes(digit_parts, n_features=2, n_pairs=3)
+    legend = figure.legends[0]
+    assert legend.get_title().get_text() == "the 6 largest of 45"
+    shown = [text.get_text() for text in legend.get_texts()]
+    curves = digit_parts.shape_functions(
+        [term.features[0] for term in digit_parts.rank_terms() if len(term.features) == 1][:2]
+    )
+    sizes = sum(np.ptp(heights, axis=1) for _, heights in curves)
+    names = digit_parts.function_names
+    assert set(shown) == {names[k] for k in np.argsort(-sizes)[:6]}
+    figure.canvas.draw()
+    assert legend.get_window_extent().height < figure.bbox.height
+
+
+def test_picture_of_chosen_classes_and_features(digit_parts):
+    figure = plot_shapes(digit_parts, classes=[3, 8, 5], features=[4, 1], n_pairs=1)
+    shown = {text.get_text() for text in figure.legends[0].get_texts()}
+    assert shown == {"5, not 3", "8, not 3", "8, not 5"}
+    titles = [axis.get_title(loc="left") for axis in figure.axes]
+    assert [title.split("  ")[0] for title in titles[:2]] == ["feature 4", "feature 1"]
+    assert any(f"for {name}" in titles[2] for name in shown)
+    one = plot_shapes(digit_parts, classes=[3], n_pairs=0)
+    assert all("3" in text.get_text() for text in one.legends[0].get_texts())
+    with pytest.raises(ValueError, match=r"classes: .* are not among"):
+        plot_shapes(digit_parts, classes=[11])
+
+
+def test_titles_of_maps_do_not_overlap(digits):
+    X = pd.DataFrame(digits[0][:200, 26:30], columns=[f"share of vacancies {k}" for k in range(4)])
+    y = np.array(["cheap", "middle", "expensive"])[digits[1][:200] % 3]
+    model = KernelSVC(kernel="anova_intersection", C=10.0).fit(X, y)
+    figure = plot_shapes(decompose(model, X), n_features=1, n_pairs=3)
+    figure.canvas.draw()
+    titles = [axis._left_title for axis in figure.axes if " and " in axis.get_title(loc="left")]
+    boxes = [title.get_window_extent() for title in titles]
+    assert len(boxes) == 3
+    assert not any(a.overlaps(b) for a, b in pairwise(boxes))
+
+
+def test_small_shares_are_said_to_be_small(digit_parts):
+    figure = plot_shapes(digit_parts, n_pairs=3)
+    shares = [surface.share for surface in digit_parts.interaction_functions(3)]
+    titles = [axis.get_title(loc="left") for axis in figure.axes]
+    titles = [title for title in titles if " and " in title]
+    assert ["below 0.1 %" in title for title in titles] == [share < 0.001 for share in shares]
+    assert any(share < 0.001 for share in shares)
+    assert not any("0.0 %" in title for title in titles)

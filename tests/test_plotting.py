@@ -269,3 +269,68 @@ def test_shapes_of_chosen_features_of_a_pipeline(cancer):
     ((_, expected),) = pipeline[-1].shape_functions(features=[3])
     assert_allclose(heights, expected - middle, atol=1e-9)
     assert len(plot_shapes(pipeline, n_features=2).axes) == 2
+
+
+def draw_boxes(figure, texts):
+    """Return where texts are in a drawn picture, those that are empty left out."""
+    figure.canvas.draw()
+    return [text.get_window_extent() for text in texts if text.get_text() and text.get_visible()]
+
+
+@pytest.fixture(scope="module")
+def paired():
+    """A table of numbers, missing values and categories, with labels of pairs and of three classes."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({
+        "income": rng.lognormal(11.0, 0.7, 500),
+        "year": rng.integers(1990, 2020, 500).astype(float),
+        "region": pd.Categorical(rng.choice(["north coast", "desert"], 500)),
+    })  # fmt: skip
+    X.loc[rng.random(500) < 0.2, "income"] = np.nan
+    sign = np.where(X.region == "desert", 1.0, -1.0)
+    score = (X.year - 2005) / 5 * sign - (X.income.fillna(2e5) > 7e4) * sign
+    return X, np.digitize(score, [-1.0, 1.0])
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_shapes_show_pairs(paired, n_classes):
+    X, classes = paired
+    y = classes if n_classes == 3 else classes > 0
+    model = AdditiveSVC(missing="code", categorical_features="from_dtype", interactions=2)
+    model.fit(X, y)
+    figure = plot_shapes(model, X)
+    maps = [axis for axis in figure.axes if axis.collections and axis.get_title(loc="left")]
+    assert len(maps) == 2
+    sizes = np.abs(model.explain(X) - model.explain(X).mean(axis=0)).reshape(500, -1, 5)
+    sizes = sizes.mean(axis=0)[:, 3:]
+    for axis, k in zip(maps, np.argsort(-sizes.mean(axis=0)), strict=True):
+        i, j = model.interactions_[k]
+        first, second = X.columns[i], X.columns[j]
+        title = axis.get_title(loc="left")
+        assert title.split("\n")[0] == f"{first} and {second}"
+        most = sizes[:, k].argmax()
+        assert n_classes == 2 or title.endswith(f"for class {most}")
+        levels, _, heights = model.interaction_functions()[k]
+        mean = model.explain(X).reshape(500, -1, 5)[:, most, 3 + k].mean()
+        expected = (heights if n_classes == 2 else heights[most]) - mean
+        drawn = axis.collections[0].get_array()
+        assert_allclose(drawn.compressed().reshape(expected.T.shape), expected.T)
+        if first == "income":
+            # Missing values stand behind a gap.
+            assert drawn.shape[1] == len(levels) + 1
+            assert axis.get_xticklabels()[-1].get_text() == "missing"
+    assert not [axis for axis in plot_shapes(model, X, n_pairs=0).axes if axis.collections]
+
+
+def test_ticks_of_large_numbers_do_not_touch(paired):
+    X, classes = paired
+    model = AdditiveSVC(missing="code", categorical_features="from_dtype").fit(X, classes)
+    figure = plot_shapes(model, X, features=["income", "year", "region"])
+    for axis in figure.axes[:3]:
+        boxes = draw_boxes(figure, axis.get_xticklabels())
+        assert not any(a.overlaps(b) for a, b in pairwise(boxes))
+    texts = {text.get_text(): text for text in figure.axes[0].get_xticklabels()}
+    assert any(name.endswith("00,000") for name in texts)
+    (circle, *_) = [line for line in figure.axes[0].lines if line.get_gid() == "missing"]
+    assert_allclose(texts["missing"].get_position()[0], circle.get_xdata()[0])
+    assert not figure.axes[0].texts

@@ -2,21 +2,48 @@
 
 from collections.abc import Iterator
 from itertools import pairwise
+from textwrap import fill
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from widemargin.additive.mixins import CurvesMixin
-from widemargin.page_content import FEW_VALUES
+from widemargin.bands import CurveBands
+from widemargin.curve_svg import MAX_NAME, format_number, place_ticks, shorten
+from widemargin.page_content import FEW_VALUES, move_band
 from widemargin.pipeline_curves import find_categories
 
 #: Colours that stay apart for colour-blind readers and in grey.
 BLUE, ORANGE, GREY = "#2166ac", "#e08214", "#4d4d4d"
+#: Size of letters below a panel, characters that fit there, and points for names that are turned.
+LETTER, N_CHARACTERS, NAMES_WIDTH = 9.0, 36, 200.0
+#: Characters of a line of a title.
+TITLE_CHARACTERS = 34
+#: Share of the range of a feature that is free on either side of its curve.
+END_SHARE = 0.03
 #: Between these percentiles of the data curves are drawn in full.
 OUTER_PERCENT = (1, 99)
 #: Values whose shares are computed at a time.
 BLOCK_VALUES = 2**22
+
+
+def check_width(model: Any, X: Any) -> Any:
+    """Return data as an array or table that has the columns of the training data."""
+    X = X if hasattr(X, "shape") else np.asarray(X)
+    found = X.shape[1] if len(X.shape) == 2 else None
+    if found != model.n_features_in_:
+        raise ValueError(
+            f"X: give rows with the {model.n_features_in_:,} columns of the training data, got the "
+            f"shape {X.shape}"
+        )
+    return X
+
+
+def name_features(model: Any) -> list[str]:
+    """Return the names of the features of a model, or their numbers if it has none."""
+    default = [f"feature {j}" for j in range(model.n_features_in_)]
+    return [str(name) for name in getattr(model, "feature_names_in_", default)]
 
 
 def find_classes(model: Any, classes: Any) -> list[int]:
@@ -115,31 +142,83 @@ def make_pieces(model: CurvesMixin, feature: int, column: Any) -> list[tuple[Any
     ]
 
 
-def name_categories(axis: Any, labels: list[str]) -> None:
-    """Write the names of categories under the axis."""
-    is_few = len(labels) <= FEW_VALUES
-    axis.set_xticks(
-        range(len(labels)),
-        labels,
-        rotation=30 if is_few else 90,
-        ha="right" if is_few else "center",
-    )
-
-
 def place_missing(model: CurvesMixin, feature: int, present: Any) -> tuple[Any, Any, Any]:
     """What to draw of missing values: an open circle to the right of the others."""
-    at = present.max() + 0.12 * (np.ptp(present) or 1.0)
+    n_steps = min(max(len(_find_distinct(present)) - 1, 1), 5)
+    at = present.max() + (np.ptp(present) or 1.0) / n_steps
     heights = model._heights(feature, np.array([np.nan]))
-    style = {"ls": "", "marker": "o", "ms": 7, "mfc": "none", "mew": 1.8, "gid": "missing"}
+    style = {"ls": "", "marker": "o", "ms": 6, "mfc": "none", "mew": 1.8, "gid": "missing"}
     return np.array([at]), heights, style
 
 
-def name_missing(axis: Any, at: float) -> None:
-    """Write what the circle of missing values stands for."""
-    axis.annotate(
-        "missing", (at, 1.0), xycoords=("data", "axes fraction"), ha="center", va="top", color=GREY,
-        fontsize=8,
-    )  # fmt: skip
+def draw_curves(
+    axis: Any, model: Any, feature: int, name: str, column: Any, shown: list[int], centres: Any,
+    bands: CurveBands | None, colours: Any,
+) -> None:  # fmt: skip
+    """Draw the panel of one feature: curves of the functions ``shown``, less ``centres``.
+
+    ``column`` has the values of the feature in the data, or is None.
+    """
+    present: Any = None if column is None else column[~np.isnan(column)]
+    pieces = make_pieces(model, feature, present)
+    values = pieces[0][0]
+    if column is not None and len(present) < len(column):
+        pieces = [place_missing(model, feature, present), *pieces]
+    for k, function in enumerate(shown):
+        colour = colours[k % len(colours)]
+        band = move_band(bands, feature, pieces[-1][0], [function], centres[[k]])
+        if band is not None:
+            draw_band(axis, pieces[-1], band, colour)
+        for at, heights, style in pieces:
+            axis.plot(at, heights[function] - centres[k], color=colour, **style)
+        if len(shown) > 1:
+            axis.lines[-1].set_label(str(model.classes_[function]))
+    finish_panel(axis, name, present)
+    has_missing = pieces[0][2].get("gid") == "missing"
+    n_characters = N_CHARACTERS - (len("missing") + 2 if has_missing else 0)
+    ticks, labels, style = _name_values(model, feature, values, present, n_characters)
+    if has_missing:
+        ticks, labels = name_missing(ticks, labels, values[0], float(pieces[0][0][0]))
+    axis.set_xticks(ticks, labels, **style)
+
+
+def _name_values(
+    model: Any, feature: int, values: Any, present: Any, n_characters: int
+) -> tuple[list[float], list[str], dict[str, Any]]:
+    """Return values or categories of a feature to name under its panel, and the style of names."""
+    categories = find_categories(model, feature)
+    if categories is not None:
+        names = [shorten(str(category), MAX_NAME) for category in categories]
+        return list(range(len(names))), names, style_names(names)
+    is_whole = present is not None and bool((present == np.floor(present)).all())
+    free = END_SHARE * (values[-1] - values[0])
+    ticks, labels = place_ticks(
+        values[0] - free, values[-1] + free, n_characters, is_whole=is_whole
+    )
+    return ticks, labels, {"fontsize": LETTER}
+
+
+def name_missing(
+    ticks: list[float], labels: list[str], start: float, at: float, *, is_log: bool = False
+) -> tuple[list[float], list[str]]:
+    """Name missing values too, at the end of an axis, and leave out numbers that this would cover."""
+    name, places = "missing", np.array([start, *ticks, at])
+    places = np.log(places) if is_log else places
+    free = N_CHARACTERS * (places[-1] - places[1:-1]) / (places[-1] - places[0])
+    kept = [k for k, label in enumerate(labels) if free[k] > 0.5 * len(label + name) + 1]
+    return [*(ticks[k] for k in kept), at], [*(labels[k] for k in kept), name]
+
+
+def style_names(names: list[str]) -> dict[str, Any]:
+    """Return how names of categories are written below a panel: turned if they are long."""
+    # Beside the names there may be the word for missing values.
+    n_characters = (len(names) + 1) * (max(map(len, names)) + 1)
+    size = min(LETTER, NAMES_WIDTH / len(names))
+    if n_characters <= N_CHARACTERS:
+        return {"fontsize": size}
+    if len(names) <= FEW_VALUES:
+        return {"fontsize": size, "rotation": 30, "ha": "right"}
+    return {"fontsize": size, "rotation": 90}
 
 
 def draw_band(axis: Any, piece: tuple[Any, Any, Any], band: tuple[Any, Any], colour: Any) -> None:
@@ -155,14 +234,12 @@ def draw_band(axis: Any, piece: tuple[Any, Any, Any], band: tuple[Any, Any], col
 def finish_panel(axis: Any, name: str, column: Any) -> None:
     """Title, zero, and the spread of the data if there are some."""
     axis.axhline(0.0, color=GREY, lw=0.8, ls=":")
-    axis.set_title(name, loc="left", fontsize=10)
+    axis.set_title(fill(name, TITLE_CHARACTERS), loc="left", fontsize=10)
     axis.spines[["top", "right"]].set_visible(False)
     axis.tick_params(labelbottom=True, labelleft=True)
-    if column is None:
-        return
-    _draw_density(axis, column)
-    if (column == np.floor(column)).all():
-        axis.xaxis.get_major_locator().set_params(integer=True)
+    axis.yaxis.set_major_formatter(lambda height, _: format_number(height))
+    if column is not None:
+        _draw_density(axis, column)
 
 
 def _find_distinct(column: Any) -> Any:

@@ -9,23 +9,27 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 
-#: The sign before negative numbers, and between the names of a pair.
+#: The sign before negative numbers.
 MINUS = "\N{MINUS SIGN}"
-#: Width and height of a panel, and the margins of its plot: left, right, top, bottom.
+#: Width and height of a panel, and the least margins of its plot: left, right, top, bottom.
 WIDTH, HEIGHT = 320.0, 200.0
 LEFT, RIGHT, TOP, BOTTOM = 40.0, 10.0, 8.0, 26.0
-#: Fewest letters of a category that are worth showing below a map.
-LEAST_LETTERS = 4
 #: Width of the place for missing values, on the right.
 MISSING_WIDTH = 46.0
 #: Share of the height that the bars of the data take at most.
 BARS_SHARE = 0.22
 #: Width of a character of a tick, for labels that should not overlap.
-CHARACTER = 6.2
-#: Most characters of a name that is turned, and the height that these take.
-MAX_TURNED, TURNED_HEIGHT = 16, 40.0
+CHARACTER = 6.8
+#: Most characters of a name of a level, and the angle of a name that is turned.
+MAX_NAME, ANGLE = 16, 60.0
+#: Height of a named row of a map, space before the row or column of missing values.
+ROW_HEIGHT, GAP = 13.0, 4.0
 #: Number of colours for classes; further classes begin again.
 N_COLOURS = 10
+#: Numbers between these are written without a power of ten.
+PLAIN_NUMBERS = (1e-4, 1e9)
+#: Digits of powers of ten.
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,8 @@ class Surface:
         Values of the features: numbers, NaN for a missing value, or names of categories.
     heights : ndarray of shape (n_first, n_second)
         What they add.
+    function : str
+        Which of several decision functions they add to, such as "class 3".
     """
 
     names: tuple[str, str]
@@ -98,16 +104,20 @@ class Surface:
     first: NDArray[Any]
     second: NDArray[Any]
     heights: FloatArray
+    function: str = ""
 
 
 def draw_panel(panel: Panel, low: float, high: float) -> str:
     """Draw a panel whose heights go from ``low`` to ``high``."""
+    ticks = find_ticks(low, high, 5)
+    left = _left_margin(label_ticks(ticks))
     right = WIDTH - RIGHT - (0.0 if panel.missing is None else MISSING_WIDTH)
     pad = 0.06 * (panel.values[-1] - panel.values[0]) if not panel.is_line else 0.0
     pad = max(pad, 0.5 * panel.bar_width) or (0.0 if panel.is_line else 0.5)
-    x = _Scale(panel.values[0] - pad, panel.values[-1] + pad, LEFT, right)
+    x = _Scale(panel.values[0] - pad, panel.values[-1] + pad, left, right)
     y = _Scale(low, high, HEIGHT - BOTTOM, TOP)
-    parts = [_draw_bars(panel, x), _draw_axes(panel, x, y)]
+    middle = WIDTH - RIGHT - 0.5 * MISSING_WIDTH
+    parts = [_draw_bars(panel, x), _draw_heights(ticks, x, y)]
     for k, heights in enumerate(panel.heights):
         colour = f"c{k % N_COLOURS}"
         if panel.band is not None:
@@ -121,77 +131,106 @@ def draw_panel(panel: Panel, low: float, high: float) -> str:
             ]
         if panel.missing is not None:
             at = float(y(panel.missing[[k]])[0])
-            middle = WIDTH - RIGHT - 0.5 * MISSING_WIDTH
-            parts.append(f'<circle class="dot {colour}" cx="{middle:.1f}" cy="{at:.1f}" r="4"/>')
+            parts.append(f'<circle class="ring {colour}" cx="{middle:.1f}" cy="{at:.1f}" r="4"/>')
     if panel.missing is not None:
-        middle = WIDTH - RIGHT - 0.5 * MISSING_WIDTH
         parts.append(_text(middle, HEIGHT - 10.0, "missing", "middle"))
-    more = TURNED_HEIGHT if _needs_turn(panel.labels) else 0.0
-    return _svg("".join(parts), f"Curve of {panel.name}", more)
+    places, labels = _place_values(panel, x)
+    texts, more = _draw_names(places, labels, HEIGHT - 10.0, may_turn=panel.labels is not None)
+    return _svg("".join(parts + texts), f"Curve of {panel.name}", HEIGHT + more)
 
 
 def draw_surface(surface: Surface, largest: float) -> str:
     """Draw a surface as a map; its strongest colours stand for heights of the size ``largest``."""
-    columns = np.linspace(LEFT, WIDTH - RIGHT, len(surface.first) + 1)
-    rows = np.linspace(HEIGHT - BOTTOM, TOP, len(surface.second) + 1)
-    cells = []
-    for i, j in np.ndindex(surface.heights.shape):
-        height = float(surface.heights[i, j])
-        colour = "above" if height > 0 else "below"
-        hint = (
-            f"{surface.names[0]} {describe_value(surface.first[i])}, {surface.names[1]} "
-            f"{describe_value(surface.second[j])}: {height:+.3g}"
-        )
-        cells.append(
-            f'<rect class="{colour}" x="{columns[i]:.1f}" y="{rows[j + 1]:.1f}" '
-            f'width="{columns[i + 1] - columns[i]:.1f}" height="{rows[j] - rows[j + 1]:.1f}" '
-            f'fill-opacity="{min(abs(height) / largest, 1.0) if largest > 0 else 0.0:.2f}">'
-            f"<title>{escape(hint)}</title></rect>"
-        )
-    texts = _label_columns(surface, columns) + _label_rows(surface, rows)
+    top, height = TOP + 10.0, HEIGHT - TOP - BOTTOM
+    if not _are_numbers(surface.second):
+        height = max(height, ROW_HEIGHT * len(surface.second))
+    names = _name_levels(surface.second, height / len(surface.second) >= ROW_HEIGHT)
+    left, bottom = _left_margin([name for _, name in names]), top + height
+    columns = _cut(surface.first, left, WIDTH - RIGHT, MISSING_WIDTH)
+    rows = _cut(surface.second, bottom, top, ROW_HEIGHT)
+    parts = [_draw_cell(surface, i, j, columns[i], rows[j], largest)
+             for i, j in np.ndindex(surface.heights.shape)]  # fmt: skip
+    parts += [_text(left - 4.0, rows[j].mean() + 3.5, name, "end") for j, name in names]
+    texts, more = _name_columns(surface.first, columns, bottom + 12.0)
+    parts += texts
+    parts.append(_text(0.0, 10.0, f"↑ {shorten(surface.names[1], 46)}", "start"))
+    name, at = f"{shorten(surface.names[0], 40)} →", bottom + more + 27.0
+    parts.append(_text(WIDTH - RIGHT, at, name, "end"))
     label = f"Surface of {surface.names[0]} and {surface.names[1]}"
-    return _svg("".join(cells + texts), label)
+    return _svg("".join(parts), label, at + 5.0)
 
 
-def _label_columns(surface: Surface, edges: FloatArray) -> list[str]:
-    """Name the feature below a map: with the ends of its numbers, or with its categories."""
-    name, values = surface.names[0], surface.first
-    middle, n_letters = 0.5 * (edges[0] + edges[-1]), int((edges[1] - edges[0]) / CHARACTER)
+def _draw_cell(
+    surface: Surface, i: int, j: int, column: FloatArray, row: FloatArray, largest: float
+) -> str:
+    """Draw the cell of two levels between the given ends, and say on a touch what it stands for."""
+    height = float(surface.heights[i, j])
+    hint = (
+        f"{surface.names[0]} {describe_value(surface.first[i])}, {surface.names[1]} "
+        f"{describe_value(surface.second[j])}: {sign_number(height)}"
+    )
+    opacity = min(abs(height) / largest, 1.0) if largest > 0 else 0.0
+    return (
+        f'<rect class="{"above" if height > 0 else "below"}" x="{column[0]:.1f}" '
+        f'y="{row[1]:.1f}" width="{column[1] - column[0]:.1f}" height="{row[0] - row[1]:.1f}" '
+        f'fill-opacity="{opacity:.2f}"><title>{escape(hint)}</title></rect>'
+    )
+
+
+def _name_columns(values: NDArray[Any], columns: FloatArray, y: float) -> tuple[list[str], float]:
+    """Name the levels below a map, and return the height that this takes beyond one line."""
+    longest = max(len(describe_value(value)) for value in values)
+    names = _name_levels(values, longest * CHARACTER <= np.diff(columns).min())
+    places = np.array([columns[k].mean() for k, _ in names])
     if _are_numbers(values):
-        return [
-            _text(edges[0], HEIGHT - 10.0, describe_value(values[0]), "start"),
-            _text(middle, HEIGHT - 10.0, _shorten(name, 28), "middle"),
-            _text(edges[-1], HEIGHT - 10.0, describe_value(values[-1]), "end"),
-        ]
-    if n_letters < LEAST_LETTERS:
-        text = f"{_shorten(name, 28)} ({len(values)} categories)"
-        return [_text(middle, HEIGHT - 10.0, text, "middle")]
-    places = 0.5 * (edges[1:] + edges[:-1])
-    return [
-        _text(at, HEIGHT - 15.0, _shorten(describe_value(value), n_letters), "middle")
-        for at, value in zip(places, values, strict=True)
-    ] + [_text(middle, HEIGHT - 3.0, _shorten(name, 28), "middle")]
+        # The largest number ends with its column: beside it may be the word for missing values.
+        last = len(values) - 1 - (_has_gap(values) and len(values) > 1)
+        at = [k for k, _ in names].index(last)
+        places[at] = min(places[at], columns[last, 1] - 0.5 * CHARACTER * len(names[at][1]))
+    return _draw_names(places, [n for _, n in names], y, may_turn=not _are_numbers(values))
 
 
-def _label_rows(surface: Surface, edges: FloatArray) -> list[str]:
-    """Write the ends of the numbers to the left of a map, or the categories, as they fit."""
-    values, n_letters = surface.second, int((LEFT - 4.0) / CHARACTER)
-    if _are_numbers(values):
-        is_gap = np.isnan(values[-1])
-        last = _shorten("missing", n_letters) if is_gap else _short_number(values[-1])
-        return [
-            _text(LEFT - 4.0, HEIGHT - BOTTOM, _short_number(values[0]), "end"),
-            _text(LEFT - 4.0, TOP + 8.0, last, "end"),
-        ]
-    places = 0.5 * (edges[1:] + edges[:-1]) + 3.5
-    return [
-        _text(LEFT - 4.0, at, _shorten(describe_value(value), n_letters), "end")
-        for at, value in zip(places, values, strict=True)
-    ]
+def _cut(values: NDArray[Any], start: float, stop: float, missing: float) -> FloatArray:
+    """Return both ends of the cells of levels, shape (n_levels, 2).
+
+    Beside numbers a missing value stands apart, in a cell of the size ``missing``.
+    """
+    is_apart = _has_gap(values) and len(values) > 1
+    direction = np.sign(stop - start)
+    end = stop - direction * (missing + GAP) if is_apart else stop
+    edges = np.linspace(start, end, len(values) + 1 - is_apart)
+    cells = np.column_stack([edges[:-1], edges[1:]])
+    return np.append(cells, [[stop - direction * missing, stop]], axis=0) if is_apart else cells
+
+
+def _name_levels(values: NDArray[Any], has_room: bool) -> list[tuple[int, str]]:
+    """Return the levels to name: all, or of many numbers the ends, the middle, and a missing value."""
+    shown = set(range(len(values)))
+    if _are_numbers(values) and not has_room:
+        last = max(len(values) - 1 - _has_gap(values), 0)
+        shown = {0, last // 2, last, len(values) - 1}
+    return [(k, shorten(describe_value(values[k]), MAX_NAME)) for k in sorted(shown)]
+
+
+def round_levels(values: NDArray[Any]) -> NDArray[Any]:
+    """Return numbers with the digits in which they differ; each may stand for several values."""
+    if not _are_numbers(values) or np.count_nonzero(~np.isnan(values)) < 2:
+        return values
+    decimals = count_decimals(float(np.nanmin(np.diff(values))), 1)
+    return values if decimals is None else np.round(values, decimals)
+
+
+def _has_gap(values: NDArray[Any]) -> bool:
+    return _are_numbers(values) and bool(np.isnan(values[-1]))
 
 
 def _are_numbers(values: NDArray[Any]) -> bool:
     return values.dtype.kind == "f"
+
+
+def _left_margin(labels: list[str]) -> float:
+    """Return the room that labels to the left of a plot take."""
+    return max(LEFT, CHARACTER * max(map(len, labels)) + 8.0)
 
 
 def describe_value(value: Any) -> str:
@@ -223,47 +262,73 @@ class _Scale:
         return self.start + (np.asarray(values) - self.low) / width * (self.stop - self.start)
 
 
-def _draw_axes(panel: Panel, x: _Scale, y: _Scale) -> str:
+def place_ticks(
+    low: float, high: float, n_characters: int, *, is_whole: bool = False
+) -> tuple[list[float], list[str]]:
+    """Return ticks whose labels stand beside each other in some characters, and these labels.
+
+    ``is_whole`` asks for whole numbers.
+    """
+    for n in (6, 5, 4, 3, 2, 1):
+        ticks = find_ticks(low, high, n)
+        if is_whole:
+            ticks = [tick for tick in ticks if abs(tick - round(tick)) < 1e-9]
+        labels = label_ticks(ticks)
+        if sum(len(label) + 2 for label in labels) <= n_characters:
+            break
+    return ticks, labels
+
+
+def label_ticks(ticks: list[float]) -> list[str]:
+    """Return ticks as text, with as many decimals as their distance has."""
+    step = ticks[1] - ticks[0] if len(ticks) > 1 else 0.0
+    decimals = count_decimals(step, 1)
+    return [format_number(tick, decimals) for tick in ticks]
+
+
+def _draw_heights(ticks: list[float], x: _Scale, y: _Scale) -> str:
+    """Draw lines at some heights, and what these are."""
     parts = []
-    for tick in find_ticks(y.low, y.high, 5):
+    for tick, label in zip(ticks, label_ticks(ticks), strict=True):
         at = float(y(np.array(tick)))
         style = "zero" if tick == 0 else "grid"
         parts.append(
-            f'<line class="{style}" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>'
+            f'<line class="{style}" x1="{x.start:.1f}" x2="{WIDTH - RIGHT}" '
+            f'y1="{at:.1f}" y2="{at:.1f}"/>'
         )
-        parts.append(_text(LEFT - 5.0, at + 3.5, format_number(tick), "end"))
+        parts.append(_text(x.start - 5.0, at + 3.5, label, "end"))
+    return "".join(parts)
+
+
+def _place_values(panel: Panel, x: _Scale) -> tuple[FloatArray, list[str]]:
+    """Return where values of a feature are named below its panel, and their names."""
     if panel.labels is not None:
-        return "".join(parts) + _draw_labels(panel.values, panel.labels, x)
+        return x(panel.values), [shorten(label, MAX_NAME) for label in panel.labels]
+    is_whole = not panel.is_line and bool((panel.values == np.floor(panel.values)).all())
+    n_characters = int((x.stop - x.start) / CHARACTER)
+    ticks, labels = place_ticks(x.low, x.high, n_characters, is_whole=is_whole)
+    places = x(np.array(ticks))
     # The word for missing values begins where the axis ends.
-    free = WIDTH - x.stop if panel.missing is None else 0.0
-    for tick in find_ticks(x.low, x.high, 4):
-        at, label = float(x(np.array(tick))), format_number(tick)
-        if at + 0.5 * CHARACTER * len(label) <= x.stop + free:
-            parts.append(_text(at, HEIGHT - 10.0, label, "middle"))
-    return "".join(parts)
+    most = WIDTH if panel.missing is None else x.stop
+    fit = [k for k, label in enumerate(labels) if places[k] + 0.5 * CHARACTER * len(label) <= most]
+    return places[fit], [labels[k] for k in fit]
 
 
-def _needs_turn(labels: list[str] | None) -> bool:
-    """Return whether names of categories are too long to stand beside each other."""
-    if labels is None:
-        return False
-    room = (WIDTH - LEFT - RIGHT - MISSING_WIDTH) / len(labels)
-    return max(map(len, labels)) * CHARACTER > room
-
-
-def _draw_labels(values: FloatArray, labels: list[str], x: _Scale) -> str:
-    """Draw the names of categories, turned if they are long."""
-    parts = []
-    for at, label in zip(x(values), labels, strict=True):
-        if not _needs_turn(labels):
-            parts.append(_text(at, HEIGHT - 10.0, label, "middle"))
-            continue
-        y = HEIGHT - BOTTOM + 12.0
-        turned = _text(at + 4.0, y, _shorten(label, MAX_TURNED), "end")
-        parts.append(
-            turned.replace("<text", f'<text transform="rotate(-35 {at + 4.0:.1f} {y:.1f})"')
-        )
-    return "".join(parts)
+def _draw_names(
+    places: FloatArray, names: list[str], y: float, *, may_turn: bool = True
+) -> tuple[list[str], float]:
+    """Draw names below a plot, turned if they are long, and return their height beyond one line."""
+    longest = max(map(len, names), default=0)
+    room = np.diff(places).min() if len(places) > 1 else WIDTH - 2.0 * LEFT
+    ends = [at + 0.5 * CHARACTER * len(name) for at, name in zip(places, names, strict=True)]
+    if not may_turn or (longest * CHARACTER <= room + 1.0 and max(ends) <= WIDTH):
+        return [_text(at, y, name, "middle") for at, name in zip(places, names, strict=True)], 0.0
+    texts = []
+    for at, name in zip(places, names, strict=True):
+        text = _text(at + 4.0, y - 2.0, name, "end")
+        turn = f'<text transform="rotate({-ANGLE:g} {at + 4.0:.1f} {y - 2.0:.1f})"'
+        texts.append(text.replace("<text", turn))
+    return texts, longest * CHARACTER * float(np.sin(np.radians(ANGLE))) - 6.0
 
 
 def _draw_bars(panel: Panel, x: _Scale) -> str:
@@ -302,9 +367,9 @@ def _path(x: FloatArray, y: FloatArray) -> str:
     return "M" + "L".join(points)
 
 
-def _svg(content: str, label: str, more: float = 0.0) -> str:
-    """Return a picture that is higher than others by ``more``."""
-    box = f"0 0 {WIDTH:g} {HEIGHT + more:g}"
+def _svg(content: str, label: str, height: float) -> str:
+    """Return a picture of the given height."""
+    box = f"0 0 {WIDTH:g} {height:.1f}"
     name = escape(label, quote=True)
     return f'<svg viewBox="{box}" role="img" aria-label="{name}">{content}</svg>'
 
@@ -313,18 +378,35 @@ def _text(x: float, y: float, text: str, anchor: str) -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
-def format_number(value: float) -> str:
-    """Return a number in four digits, without an exponent up to ten million."""
-    text = f"{value:,.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}"
+def count_decimals(size: float, n_digits: int = 3) -> int | None:
+    """Return how many decimals numbers of a size need for some digits; None for powers of ten."""
+    if not PLAIN_NUMBERS[0] <= size < PLAIN_NUMBERS[1]:
+        return None
+    return max(0, n_digits - 1 - int(np.floor(np.log10(size) + 1e-9)))
+
+
+def format_number(value: float, decimals: int | None = None) -> str:
+    """Return a number with some decimals, or in four digits; thousands stand apart from 10,000 on."""
+    rounded = float(f"{value:.4g}") if decimals is None else round(value, decimals)
+    if rounded == 0:
+        # Zero has no sign.
+        rounded = 0.0
+    if decimals is None and rounded and not PLAIN_NUMBERS[0] <= abs(rounded) < PLAIN_NUMBERS[1]:
+        digits, power = f"{rounded:.3e}".split("e")
+        text = f"{float(digits):g}\N{MULTIPLICATION SIGN}10{str(int(power)).translate(RAISED)}"
+    elif abs(rounded) >= 1e4:
+        text = f"{value:,.{decimals or 0}f}"
+    else:
+        text = f"{rounded:g}" if decimals is None else f"{rounded:.{decimals}f}"
     return text.replace("-", MINUS)
 
 
-def _short_number(value: float) -> str:
-    """Return a number that fits into the left margin."""
-    text = f"{value:.3g}"
-    return (text if len(text) <= 5 else f"{value:.2g}").replace("-", MINUS)
+def sign_number(value: float, decimals: int | None = None) -> str:
+    """Return a number as `format_number` does, with a plus if it is positive."""
+    text = format_number(value, decimals)
+    return f"+{text}" if value > 0 and text.strip("0.") else text
 
 
-def _shorten(text: str, n_characters: int) -> str:
-    most = max(n_characters, 2)
-    return text if len(text) <= most else text[: most - 1] + "…"
+def shorten(text: str, n_characters: int) -> str:
+    """Return a name, or its beginning if it has more characters."""
+    return text if len(text) <= n_characters else text[: n_characters - 1] + "…"

@@ -113,7 +113,7 @@ class Decomposition:
     ) -> None:
         self._model, self._terms, self._levels = model, terms, levels
         self.feature_names = feature_names
-        self.function_names = _name_functions(_last(model), len(terms.coef))
+        self.function_names = _name_functions(last_estimator(model), len(terms.coef))
         self.intercept = _squeeze(terms.intercept)
 
     def rank_terms(self) -> list[Term]:
@@ -187,7 +187,7 @@ class Decomposition:
         check_integer("top", top, low=0)
         _, surfaces, pairs = self._variances
         shown = pairs[np.argsort(-surfaces, kind="stable")[:top]]
-        queries = _last(self._model)._check_queries(_transform(self._model, X))
+        queries = last_estimator(self._model)._check_queries(_transform(self._model, X))
         n, n_functions = queries.shape[0], len(self._terms.coef)
         curves = np.empty((n, n_functions, self._terms.n_features))
         heights = np.empty((n, n_functions, len(shown)))
@@ -257,7 +257,7 @@ def decompose(model: Any, X: Any, n_levels: int = 64) -> Decomposition:
     check_is_fitted(model)
     check_integer("n_levels", n_levels, low=2)
     expansion = find_expansion(model)
-    seen = _last(model)._check_queries(_transform(model, X))
+    seen = last_estimator(model)._check_queries(_transform(model, X))
     given = X if isinstance(model, Pipeline) else seen
     given = given if sparse.issparse(given) else np.asarray(given, np.float64)
     if isinstance(model, Pipeline):
@@ -275,12 +275,12 @@ def decompose(model: Any, X: Any, n_levels: int = 64) -> Decomposition:
 
 def has_terms(model: Any) -> bool:
     """Return whether `decompose` takes a model."""
-    return isinstance(getattr(_last(model), "kernel_", None), AnovaKernel)
+    return isinstance(getattr(last_estimator(model), "kernel_", None), AnovaKernel)
 
 
 def find_expansion(model: Any) -> Expansion:
     """Return the weighted sum of kernels that a model computes; refuse other models."""
-    last = _last(model)
+    last = last_estimator(model)
     expansion = getattr(last, "_model", None)
     if not (isinstance(expansion, Expansion) and isinstance(expansion.kernel, AnovaKernel)):
         raise TypeError(
@@ -290,7 +290,7 @@ def find_expansion(model: Any) -> Expansion:
     return expansion
 
 
-def _last(model: Any) -> Any:
+def last_estimator(model: Any) -> Any:
     """Return the estimator that predicts: the last step of a pipeline, the best model of a search."""
     last = model[-1] if isinstance(model, Pipeline) else model
     return getattr(last, "best_estimator_", last) if isinstance(last, KernelSearch) else last

@@ -4,7 +4,16 @@ from dataclasses import dataclass
 from html import escape
 
 from widemargin.additive.pair_model import TIMES
-from widemargin.curve_svg import MINUS, N_COLOURS, Panel, Surface, draw_panel, draw_surface
+from widemargin.curve_svg import (
+    N_COLOURS,
+    Panel,
+    Surface,
+    count_decimals,
+    draw_panel,
+    draw_surface,
+    format_number,
+    sign_number,
+)
 
 #: Share of the range of all heights that is left free above and below.
 MARGIN = 0.05
@@ -36,7 +45,8 @@ svg { display: block; width: 100%; height: auto; } svg text { font-size: 11px; f
 line.grid { stroke: var(--rule); stroke-width: 1; }
 line.zero { stroke: var(--soft); stroke-width: 1; stroke-dasharray: 2 3; }
 .line { fill: none; stroke: var(--c); stroke-width: 2; stroke-linejoin: round; }
-.dot { fill: var(--c); } .band { fill: var(--c); fill-opacity: .2; }
+.dot { fill: var(--c); } .ring { fill: none; stroke: var(--c); stroke-width: 1.8; }
+.band { fill: var(--c); fill-opacity: .2; }
 .whisker { stroke: var(--c); stroke-width: 2; stroke-opacity: .5; }
 .bar { fill: var(--bar); fill-opacity: .35; }
 .above { fill: var(--blue); } .below { fill: var(--orange); }
@@ -53,6 +63,9 @@ td .value { color: var(--soft); }
   background: var(--soft); }
 tr.total td { border-top: 1px solid var(--rule); font-weight: 600; }
 .legend { display: flex; flex-wrap: wrap; gap: .2rem 1rem; margin: 0 0 .6rem; font-size: .88rem; }
+.scale { display: flex; align-items: center; gap: .5rem; margin: 0 0 .6rem; font-size: .88rem; }
+.scale i { width: 9rem; height: .8rem; border-radius: .2rem;
+  background: linear-gradient(to right, var(--orange), var(--card), var(--blue)); }
 .legend i { display: inline-block; width: .8rem; height: .8rem; border-radius: .2rem;
   background: var(--c); margin-right: .35rem; vertical-align: -.08rem; }
 footer { margin-top: 2.5rem; font-size: .8rem; color: var(--soft); }
@@ -61,7 +74,7 @@ footer { margin-top: 2.5rem; font-size: .8rem; color: var(--soft); }
 
 @dataclass(frozen=True)
 class Share:
-    """What one feature adds to the score of a row, and its value there as text; empty for pairs."""
+    """What a feature or a pair adds to the score of a row, and its value there as text."""
 
     name: str
     value: str
@@ -105,6 +118,8 @@ class Page:
         Name of the model.
     facts : list of (str, str)
         What the model is, as pairs of a word and a value.
+    note : str
+        What a reader should know about these.
     target : str
         What the curves add up to.
     about : str
@@ -123,6 +138,7 @@ class Page:
 
     title: str
     facts: list[tuple[str, str]]
+    note: str
     target: str
     about: str
     classes: list[str]
@@ -146,6 +162,7 @@ def render_page(page: Page) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(page.title)}</title>\n<style>{STYLE}{colours}</style>\n</head>\n<body>\n"
         f"<h1>{escape(page.title)}</h1>\n<dl>{facts}</dl>\n"
+        + (f"<p>{escape(page.note)}</p>\n" if page.note else "")
         + "\n".join(sections)
         + "\n<footer>Made by widemargin. The page needs no network.</footer>\n</body>\n</html>\n"
     )
@@ -156,17 +173,22 @@ def _render_importances(page: Page) -> str:
     sizes += [(TIMES.join(surface.names), surface.importance) for surface in page.surfaces]
     sizes.sort(key=lambda pair: -pair[1])
     largest = sizes[0][1] or 1.0
+    decimals = count_decimals(largest)
     rows = "".join(
         f'<tr><td class="name">{escape(name)}</td><td><div class="track"><i style="left:0;'
-        f'width:{100 * size / largest:.1f}%"></i></div></td><td class="number">{size:.3g}</td></tr>'
+        f'width:{100 * size / largest:.1f}%"></i></div></td>'
+        f'<td class="number">{format_number(size, decimals)}</td></tr>'
         for name, size in sizes
     )
+    if page.about == "the average":
+        who = "each column and each pair" if page.surfaces else "each column"
+        text = f"The mean size of what {who} adds to {page.target}, over the rows given."
+    else:
+        which = "each curve and each map" if page.surfaces else "each curve"
+        text = f"The difference between the highest and the lowest point of {which}."
+    text += " Of several classes it is the mean." if page.classes else ""
     return (
-        "<h2>What matters</h2><p>The mean size of what each column adds to "
-        f"{escape(page.target)}.</p><div class='card'><table>{rows}</table></div>"
-        if page.about == "the average"
-        else "<h2>What matters</h2><p>The difference between the highest and the lowest point of each "
-        f"curve.</p><div class='card'><table>{rows}</table></div>"
+        f"<h2>What matters</h2><p>{escape(text)}</p><div class='card'><table>{rows}</table></div>"
     )
 
 
@@ -179,7 +201,8 @@ def _render_curves(page: Page) -> str:
         f"{draw_panel(panel, low - free, high + free)}</div>"
         for panel in page.panels
     )
-    text = f"What a value adds to {page.target}; {page.about} is zero. "
+    zero = "; the average is zero" if page.about == "the average" else ""
+    text = f"What a value adds to {page.target}{zero}. "
     if any(panel.bars is not None for panel in page.panels):
         text += "Bars show where the data are: square roots of their number. "
     if page.has_bands:
@@ -199,38 +222,47 @@ def _render_note(note: str) -> str:
 def _render_surfaces(page: Page) -> str:
     largest = max(float(abs(surface.heights).max()) for surface in page.surfaces)
     cards = "".join(
-        f'<div class="card"><h3>{escape(TIMES.join(surface.names))}</h3>'
+        f'<div class="card"><h3>{escape(TIMES.join(surface.names))}'
+        f"{_render_note(surface.function and f'for {surface.function}')}</h3>"
         f"{draw_surface(surface, largest)}</div>"
         for surface in page.surfaces
     )
-    text = (
-        f"What two columns add together to {page.target}, beyond their curves: the first from left to "
-        f"right, the second upwards. Blue adds, orange takes away, at most {largest:.3g}."
+    text = f"What two columns add together to {page.target}, beyond their curves. "
+    if page.classes:
+        text += "Each map shows the class in which the pair adds most. "
+    end = format_number(largest, count_decimals(largest))
+    scale = f"<span>takes away {end}</span><i></i><span>adds {end}</span>"
+    return (
+        f'<h2>Pairs</h2><p>{escape(text)}</p><div class="scale">{scale}</div>'
+        f'<div class="grid">{cards}</div>'
     )
-    return f'<h2>Pairs</h2><p>{escape(text)}</p><div class="grid">{cards}</div>'
 
 
 def _render_examples(page: Page) -> str:
     sizes = [abs(share.size) for example in page.examples for share in example.shares]
     largest = max(sizes, default=0.0) or 1.0
-    cards = "".join(_render_example(example, largest) for example in page.examples)
-    text = f"The average and what the columns add to it make {page.target}."
+    decimals = count_decimals(largest)
+    cards = "".join(_render_example(example, largest, decimals) for example in page.examples)
+    target = "the score of the class predicted for the row" if page.classes else page.target
+    text = f"The average and what the columns add to it make {target}."
     return f'<h2>Explained rows</h2><p>{escape(text)}</p><div class="grid">{cards}</div>'
 
 
-def _render_example(example: Example, largest: float) -> str:
-    rows = [f'<tr><td class="name">average</td><td></td>{_cell(example.average)}</tr>']
+def _render_example(example: Example, largest: float, decimals: int | None) -> str:
+    rows = [f'<tr><td class="name">average</td><td></td>{_cell(example.average, decimals)}</tr>']
     for share in example.shares:
         half = 50 * abs(share.size) / largest
         left, kind = (50.0, "up") if share.size > 0 else (50.0 - half, "down")
         rows.append(
             f'<tr><td class="name">{escape(share.name)}{_render_value(share.value)}</td>'
             f'<td><div class="track two"><i class="{kind}" style="left:{left:.1f}%;'
-            f'width:{half:.1f}%"></i></div></td>{_cell(share.size)}</tr>'
+            f'width:{half:.1f}%"></i></div></td>{_cell(share.size, decimals)}</tr>'
         )
     if example.rest:
-        rows.append(f'<tr><td class="name">all others</td><td></td>{_cell(example.rest)}</tr>')
-    rows.append(f'<tr class="total"><td class="name">sum</td><td></td>{_cell(example.score)}</tr>')
+        number = _cell(example.rest, decimals)
+        rows.append(f'<tr><td class="name">all others</td><td></td>{number}</tr>')
+    number = _cell(example.score, decimals)
+    rows.append(f'<tr class="total"><td class="name">sum</td><td></td>{number}</tr>')
     return f'<div class="card"><h3>{escape(example.title)}</h3><table>{"".join(rows)}</table></div>'
 
 
@@ -238,6 +270,5 @@ def _render_value(value: str) -> str:
     return f' <span class="value">= {escape(value)}</span>' if value else ""
 
 
-def _cell(number: float) -> str:
-    text = f"{number:+.2f}".replace("-", MINUS)
-    return f'<td class="number">{text}</td>'
+def _cell(number: float, decimals: int | None) -> str:
+    return f'<td class="number">{sign_number(number, decimals)}</td>'

@@ -9,9 +9,9 @@ from sklearn.pipeline import Pipeline
 
 from widemargin.additive.pair_model import TIMES, PairModel
 from widemargin.bands import CurveBands
-from widemargin.curve_svg import Panel, Surface, describe_value
+from widemargin.curve_svg import Panel, Surface, describe_value, format_number, round_levels
 from widemargin.model_page import Example, Share
-from widemargin.pipeline_curves import find_categories, find_curves
+from widemargin.pipeline_curves import PipelineCurves, find_categories, find_curves
 
 #: A feature with so many values or fewer is drawn as points.
 FEW_VALUES = 10
@@ -21,6 +21,8 @@ MAX_SHOWN = 8
 N_BARS = 40
 #: Features that an explained row names.
 N_SHARES = 8
+#: What a reader should know about a score on given rows.
+SCORE_NOTE = "If the model was trained on these rows, it will do less well on new ones."
 
 FloatArray = NDArray[np.float64]
 
@@ -66,11 +68,11 @@ def list_facts(model: Any, X: Any, y: Any) -> list[tuple[str, str]]:
         facts.append(
             ("Right on these rows", f"{100.0 * score:.1f} %")
             if is_classifier
-            else ("R2 on these rows", f"{score:.3f}")
+            else ("R2 on these rows", format_number(score, 3))
         )
     kernel = getattr(last, "kernel", None)
     facts += [("Kernel", kernel)] if isinstance(kernel, str) else []
-    facts += [("C", f"{last.C_:.4g}")] if hasattr(last, "C_") else []
+    facts += [("C", format_number(last.C_))] if hasattr(last, "C_") else []
     return facts
 
 
@@ -179,25 +181,66 @@ def _count_values(present: FloatArray | None, distinct: FloatArray | None) -> tu
     return (0.5 * (edges[1:] + edges[:-1]), counts.astype(np.float64)), float(edges[1] - edges[0])
 
 
-def make_surfaces(curves: Any, names: list[str], n_pairs: int, classes: list[str]) -> list[Surface]:
+def weigh_pairs(curves: Any, X: Any, shown: list[int]) -> tuple[FloatArray, FloatArray]:
+    """Mean size of what every pair adds to data, and its averages, of shape (n_pairs, n_shown).
+
+    Without data sizes are differences between the highest and the lowest point, and averages are zero.
+    """
+    model = curves._model
+    if not isinstance(model, PairModel):
+        return np.empty((0, len(shown))), np.empty((0, len(shown)))
+    if X is None:
+        sizes = np.ptp(model.heights[shown], axis=(2, 3)).T
+        return sizes, np.zeros(sizes.shape)
+    added = model.pair_contributions(curves._check_queries(X))[:, shown]
+    centres = added.mean(axis=0)
+    return np.abs(added - centres).mean(axis=0).T, centres.T
+
+
+def make_surfaces(
+    curves: Any, weights: tuple[FloatArray, FloatArray], names: list[str], n_pairs: int,
+    shown: list[int], functions: list[str],
+) -> list[Surface]:  # fmt: skip
     """Return the surfaces of an `AdditiveSVC` with interactions, the most important first.
 
-    With more than two classes, a surface is that of the class in which it is largest; ``classes`` has
-    their names.
+    ``weights`` is what `weigh_pairs` found. Of several decision functions, with the names
+    ``functions``, a surface is that of the one to which the pair adds most.
     """
-    if not isinstance(curves._model, PairModel):
-        return []
+    sizes, centres = weights
+    importance = sizes.mean(axis=1)
+    given = _find_surfaces(curves) if len(sizes) else []
     found = []
-    for (i, j), (first, second, heights) in zip(
-        curves._model.pairs, curves.interaction_functions(), strict=True
-    ):
-        stack = heights if heights.ndim == 3 else heights[None]
-        k = int(np.ptp(stack, axis=(1, 2)).argmax())
+    for k in np.argsort(-importance, kind="stable")[:n_pairs]:
+        first, second = (round_levels(values) for values in given[k][:2])
+        heights = given[k][2]
+        i, j = curves._model.pairs[k]
+        most = int(sizes[k].argmax())
+        is_one = heights.ndim == 2
+        surface = (heights if is_one else heights[shown[most]]) - centres[k, most]
+        name = "" if is_one else f"class {functions[shown[most]]}"
         pair = (names[i], names[j])
-        if len(stack) > 1:
-            pair = (f"{classes[k]}: {names[i]}", names[j])
-        found.append(Surface(pair, float(np.abs(stack[k]).mean()), first, second, stack[k]))
-    return sorted(found, key=lambda surface: -surface.importance)[:n_pairs]
+        found.append(Surface(pair, float(importance[k]), first, second, surface, name))
+    return found
+
+
+def _find_surfaces(curves: Any) -> Any:
+    """Return the surfaces of a model, with values in the units of its input."""
+    if not isinstance(curves, PipelineCurves):
+        return curves.interaction_functions()
+    return [
+        (_restore_units(curves, i, first), _restore_units(curves, j, second), heights)
+        for (i, j), (first, second, heights) in zip(
+            curves._model.pairs, curves._last.interaction_functions(), strict=True
+        )
+    ]
+
+
+def _restore_units(curves: PipelineCurves, feature: int, values: FloatArray) -> FloatArray:
+    """Return values of a feature that a pipeline has scaled, in the units of its input."""
+    rows = np.tile(curves._last.feature_ranges_[0], (len(values), 1))
+    rows[:, feature] = values
+    restored: FloatArray = curves._steps.inverse_transform(rows)[:, feature]
+    return restored
 
 
 def choose_rows(scores: FloatArray, truth: NDArray[Any] | None, n_rows: int) -> list[int]:
@@ -224,7 +267,10 @@ def explain_rows(
     model: Any, X: Any, y: Any, names: list[str], centres: FloatArray, n_rows: int,
     classes: list[str],
 ) -> list[Example]:  # fmt: skip
-    """Explain some rows: the scores of the classes predicted for them, or the predictions."""
+    """Explain some rows: the scores of the classes predicted for them, or the predictions.
+
+    ``centres`` has the averages of what features, and then pairs, add to each decision function.
+    """
     curves, predicted = find_curves(model), model.predict(X)
     truth = None if y is None else np.asarray(y)
     is_classifier = hasattr(model, "classes_")
@@ -238,29 +284,20 @@ def explain_rows(
     found = []
     for i in chosen:
         function = 0 if scores.ndim == 1 else int(scores[i].argmax())
-        true = None if truth is None else truth[i]
-        title = (
-            _name_row(i, predicted[i], true, called)
-            if is_classifier
-            else _name_prediction(i, predicted[i], true)
-        )
+        title = _name_row(i, predicted[i], None if truth is None else truth[i], called)
         row = curves._check_queries(X.iloc[[i]] if hasattr(X, "iloc") else X[[i]])
-        found.append(
-            explain_row(
-                curves, row, names, centres[:, function], function, title, describe_values(X, i)
-            )
-        )
+        values = describe_values(X, i)
+        found.append(explain_row(curves, row, names, centres[:, function], function, title, values))
     return found
 
 
 def _name_row(row: int, predicted: Any, truth: Any, called: dict[Any, str]) -> str:
-    is_wrong = truth is not None and truth != predicted
-    wrong = f" (wrong: {called.get(truth, truth)})" if is_wrong else ""
-    return f"Row {row}: {called[predicted]}{wrong}"
-
-
-def _name_prediction(row: int, predicted: float, truth: float | None) -> str:
-    return f"Row {row}: {predicted:.4g}" + ("" if truth is None else f" (true: {truth:.4g})")
+    """Say which row it is, what is predicted for it, and what is true if that is known."""
+    said, is_so = (
+        called.get(value, value) if called or value is None else format_number(float(value))
+        for value in (predicted, truth)
+    )
+    return f"Row {row}: predicted {said}" + ("" if truth is None else f", is {is_so}")
 
 
 def explain_row(
@@ -268,20 +305,16 @@ def explain_row(
     values: list[str],
 ) -> Example:  # fmt: skip
     """Explain the score of one row, given as the curves take it."""
-    shares = curves._model.contributions(row)[0, function]
-    d = len(centres)
-    average = float(curves._model.intercept[function] + centres.sum())
-    sizes = np.concatenate([shares[:d] - centres, shares[d:]])
-    all_names = names + [TIMES.join(names[k] for k in pair) for pair in _list_pairs(curves._model)]
-    all_values = values + [""] * (len(sizes) - d)
+    model = curves._model
+    sizes = model.contributions(row)[0, function] - centres
+    average = float(model.intercept[function] + centres.sum())
+    pairs: Any = model.pairs if isinstance(model, PairModel) else []
+    all_names = names + [TIMES.join(names[k] for k in pair) for pair in pairs]
+    all_values = values + [", ".join(values[k] for k in pair) for pair in pairs]
     top = np.argsort(-np.abs(sizes), kind="stable")[:N_SHARES]
     listed = [Share(all_names[k], all_values[k], float(sizes[k])) for k in top]
     rest = float(sizes.sum() - sizes[top].sum())
     return Example(title, average, listed, rest if len(sizes) > len(top) else 0.0)
-
-
-def _list_pairs(model: Any) -> Any:
-    return model.pairs if isinstance(model, PairModel) else []
 
 
 def describe_values(X: Any, row: int) -> list[str]:

@@ -14,13 +14,10 @@ from widemargin.curve_panels import (
     BLUE,
     GREY,
     ORANGE,
-    draw_band,
+    check_width,
+    draw_curves,
     find_classes,
-    finish_panel,
-    make_pieces,
-    name_categories,
-    name_missing,
-    place_missing,
+    name_features,
     take_columns,
     weigh_curves,
     weigh_shares,
@@ -28,20 +25,21 @@ from widemargin.curve_panels import (
 from widemargin.divide.dc_svc import DCSVC
 from widemargin.exact.search_base import KernelSearch
 from widemargin.files.atomic_output import replace_file
-from widemargin.interaction_picture import draw_terms
+from widemargin.interaction_picture import draw_maps, draw_terms, make_axes
 from widemargin.interactions import Decomposition, decompose, has_terms
 from widemargin.model_page import Page, render_page
 from widemargin.page_content import (
+    SCORE_NOTE,
     explain_rows,
     list_facts,
     make_panel,
     make_surfaces,
-    move_band,
     name_classes,
     name_page,
     name_target,
+    weigh_pairs,
 )
-from widemargin.pipeline_curves import find_categories, find_curves, has_curves, take_numbers
+from widemargin.pipeline_curves import find_curves, has_curves, take_numbers
 from widemargin.projected.projected_svc import ProjectedSVC
 from widemargin.search_picture import draw_search
 
@@ -114,13 +112,15 @@ def plot_shapes(
 ) -> "Figure":
     """Draw the curves of an additive model: what each feature adds to the decision.
 
-    Of a model with an ANOVA kernel it draws surfaces of pairs of features too.
+    Of an `AdditiveSVC` with interactions, and of a model with an ANOVA kernel, it draws surfaces of
+    pairs of features as maps too.
 
     Parameters
     ----------
     model : AdditiveSVC, AdditiveSVR, IntersectionSVC, PowerMeanSVC, Pipeline or Decomposition
-        A fitted estimator, or a pipeline that ends in one after scalers. An estimator or pipeline
-        with an ANOVA kernel, with ``X``, or what `widemargin.interactions.decompose` returned for it.
+        A fitted estimator, a search over its parameters, or a pipeline that ends in an estimator after
+        scalers. An estimator or pipeline with an ANOVA kernel, with ``X``, or what
+        `widemargin.interactions.decompose` returned for it.
     X : array-like or sparse matrix, optional
         Data, such as those of training. They say which features matter most (the mean size of what
         they add), where the average is, from which curves are then drawn, and how values are spread:
@@ -131,11 +131,14 @@ def plot_shapes(
     n_features : int, default=6
         How many features to show, the most important ones.
     features : array-like of int or str, optional
-        Which features to show instead, by number or by name. Not for ANOVA kernels.
+        Which features to show instead, by number or by name.
     classes : array-like, optional
-        With more than two classes: whose curves to show; all if not given. Not for ANOVA kernels.
+        With more than two classes: whose curves to show; all if not given. An ANOVA kernel with
+        ``multi_class="ovo"`` has curves for each two of these classes, or of one class for each
+        other. Of its curves the six largest are drawn.
     n_pairs : int, default=3
-        Pairs of features to show as maps, if the model has an ANOVA kernel.
+        Pairs of features to show as maps after the curves, the most important ones, if the model has
+        pairs. With more than two classes a map shows the class in which the pair adds most.
     bands : CurveBands, optional
         Bands of the curves, from `widemargin.bands.curve_bands`. Not for ANOVA kernels.
 
@@ -144,10 +147,12 @@ def plot_shapes(
     figure : matplotlib.figure.Figure
         One panel for each feature, the most important first, and one for each pair.
     """
+    check_integer("n_features", n_features, low=1)
+    check_integer("n_pairs", n_pairs, low=0)
+    model = getattr(model, "best_estimator_", model)
     if isinstance(model, Decomposition) or has_terms(model):
-        check_integer("n_features", n_features, low=1)
-        check_integer("n_pairs", n_pairs, low=0)
-        return draw_terms(_find_terms(model, X), n_features, n_pairs, _import_pyplot())
+        plt = _import_pyplot()
+        return draw_terms(_find_terms(model, X), n_features, n_pairs, features, classes, plt)
     if not has_curves(model):
         raise TypeError(
             f"model: a {type(model).__name__} has no curves; give an AdditiveSVC, AdditiveSVR, "
@@ -155,47 +160,28 @@ def plot_shapes(
         )
     check_is_fitted(model)
     model = find_curves(model)
-    check_integer("n_features", n_features, low=1)
     plt = _import_pyplot()
     shown = find_classes(model, classes)
-    importance, centres = weigh_curves(model, shown) if X is None else weigh_shares(model, X, shown)
+    X, importance, centres = _weigh_features(model, X, shown)
     top = np.argsort(-importance, kind="stable")[:n_features]
+    names = name_features(model)
     if features is not None:
         known = getattr(model, "feature_names_in_", None)
         top = check_columns("features", features, model.n_features_in_, known)
     columns = [None] * len(top) if X is None else take_columns(take_numbers(model, X), top)
-    n_columns = min(3, len(top))
-    n_rows = -(-len(top) // n_columns)
-    figure, axes = plt.subplots(
-        n_rows, n_columns, figsize=(4.2 * n_columns, 3.0 * n_rows), layout="constrained",
-        squeeze=False, sharey=True,
-    )  # fmt: skip
-    names = getattr(model, "feature_names_in_", [f"feature {j}" for j in range(len(importance))])
+    surfaces = make_surfaces(
+        model, weigh_pairs(model, X, shown), names, n_pairs, shown, name_classes(model, None)
+    )
+    figure, curve_axes, map_axes = make_axes(len(top), len(surfaces), plt)
     colours = [BLUE] if len(shown) == 1 else plt.get_cmap("tab10").colors
-    for axis, j, column in zip(axes.ravel(), top, columns, strict=False):
-        present: Any = None if column is None else column[~np.isnan(column)]
-        pieces = make_pieces(model, int(j), present)
-        if column is not None and len(present) < len(column):
-            pieces = [place_missing(model, int(j), present), *pieces]
-            name_missing(axis, pieces[0][0][0])
-        for k, function in enumerate(shown):
-            colour = colours[k % len(colours)]
-            band = move_band(bands, int(j), pieces[-1][0], [function], centres[j, [k]])
-            if band is not None:
-                draw_band(axis, pieces[-1], band, colour)
-            for values, heights, style in pieces:
-                axis.plot(values, heights[function] - centres[j, k], color=colour, **style)
-            if len(shown) > 1:
-                axis.lines[-1].set_label(str(model.classes_[function]))
-        finish_panel(axis, str(names[j]), present)
-        if (categories := find_categories(model, int(j))) is not None:
-            name_categories(axis, [str(category) for category in categories])
-    for axis in axes.ravel()[len(top) :]:
-        axis.set_visible(False)
+    for axis, j, column in zip(curve_axes, top, columns, strict=True):
+        draw_curves(axis, model, int(j), names[j], column, shown, centres[j], bands, colours)
+    target = _name_sum(model)
+    draw_maps(figure, map_axes, surfaces, [""] * len(surfaces), target)
     about = "the average" if X is not None else "zero"
-    figure.supylabel(f"adds to {_name_sum(model)} ({about} = 0)", fontsize=10)
+    figure.supylabel(f"adds to {target} ({about} = 0)", fontsize=10)
     if len(shown) > 1:
-        handles, labels = axes[0, 0].get_legend_handles_labels()
+        handles, labels = curve_axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside right center", frameon=False, title="class")
     return figure
 
@@ -220,7 +206,8 @@ def show_model(
     Parameters
     ----------
     model : AdditiveSVC, AdditiveSVR, IntersectionSVC, PowerMeanSVC or Pipeline
-        A fitted estimator, or a pipeline that ends in one after scalers.
+        A fitted estimator, a search over its parameters, or a pipeline that ends in an estimator after
+        scalers.
     X : array-like or sparse matrix, optional
         Data, such as those of training, with the meaning that they have in `plot_shapes`. Rows of
         these are explained.
@@ -261,6 +248,7 @@ def show_model(
     >>> "the score for benign" in page.read_text(encoding="utf-8")
     True
     """
+    model = getattr(model, "best_estimator_", model)
     if not has_curves(model):
         raise TypeError(
             f"model: a {type(model).__name__} has no curves; give an AdditiveSVC, AdditiveSVR, "
@@ -274,32 +262,29 @@ def show_model(
     check_integer("n_pairs", n_pairs, low=0)
     curves = find_curves(model)
     shown = find_classes(curves, None)
-    importance, centres = (
-        weigh_curves(curves, shown) if X is None else weigh_shares(curves, X, shown)
-    )
-    d = len(importance)
-    names = [
-        str(n) for n in getattr(curves, "feature_names_in_", [f"feature {j}" for j in range(d)])
-    ]
+    X, importance, centres = _weigh_features(curves, X, shown)
+    names = name_features(curves)
     top = np.argsort(-importance, kind="stable")[:n_features]
     columns = [None] * len(top) if X is None else take_columns(take_numbers(curves, X), top)
     last = model[-1] if isinstance(model, Pipeline) else model
     classes = name_classes(last, class_names)
+    panels = [
+        make_panel(curves, int(j), names[j], float(importance[j]), column, shown, centres[j], bands)
+        for j, column in zip(top, columns, strict=True)
+    ]
+    of_pairs = weigh_pairs(curves, X, shown)
+    all_centres = np.concatenate([centres, of_pairs[1]])
     page = Page(
         title=name_page(type(last).__name__, classes),
         facts=list_facts(model, X, y),
+        note="" if y is None else SCORE_NOTE,
         target=name_target(classes),
         about="zero" if X is None else "the average",
         classes=[] if len(shown) == 1 else classes,
-        panels=[
-            make_panel(
-                curves, int(j), names[j], float(importance[j]), column, shown, centres[j], bands
-            )
-            for j, column in zip(top, columns, strict=True)
-        ],
-        surfaces=make_surfaces(curves, names, n_pairs, classes),
+        panels=panels,
+        surfaces=make_surfaces(curves, of_pairs, names, n_pairs, shown, classes),
         examples=(
-            [] if X is None else explain_rows(model, X, y, names, centres, n_examples, classes)
+            [] if X is None else explain_rows(model, X, y, names, all_centres, n_examples, classes)
         ),
         has_bands=bands is not None,
     )  # fmt: skip
@@ -403,6 +388,14 @@ def _find_terms(model: Any, X: Any) -> Decomposition:
             "X: give the training rows; terms of an ANOVA kernel depend on how values are spread"
         )
     return decompose(model, X)
+
+
+def _weigh_features(model: Any, X: Any, shown: list[int]) -> tuple[Any, Any, Any]:
+    """Return the data, the importance of every feature, and averages of its curves."""
+    if X is None:
+        return None, *weigh_curves(model, shown)
+    X = check_width(model, X)
+    return X, *weigh_shares(model, X, shown)
 
 
 def _name_sum(model: Any) -> str:

@@ -60,17 +60,17 @@ class PairModel:
 
     def decide(self, X: Any, n_jobs: int | None) -> FloatArray:
         """Compute decision values, shape (n, n_functions)."""
-        return self.base.decide(X, n_jobs) + self._pair_contributions(X).sum(axis=2)
+        return self.base.decide(X, n_jobs) + self.pair_contributions(X).sum(axis=2)
 
     def contributions(self, X: Any) -> FloatArray:
         """Compute the shares of features, then of pairs, (n, n_functions, n_features + n_pairs)."""
-        return np.concatenate([self.base.contributions(X), self._pair_contributions(X)], axis=2)
+        return np.concatenate([self.base.contributions(X), self.pair_contributions(X)], axis=2)
 
     def curve(self, feature: int, values: FloatArray) -> FloatArray:
         """Compute the curves of one feature at some values, shape (n_functions, n_values)."""
         return self.base.curve(feature, values)
 
-    def _pair_contributions(self, X: Any) -> FloatArray:
+    def pair_contributions(self, X: Any) -> FloatArray:
         out = np.empty((X.shape[0], len(self.heights), len(self.pairs)))
         start = 0
         for part in row_chunks(X):
