@@ -44,13 +44,15 @@ class CurveBasis:
     offsets : ndarray of shape (n_features + 1,)
         Position of the first bin of each feature.
     levels : ndarray of shape (n_bins,)
-        Level of each code, from zero.
+        Level of each code of a feature with steps, from zero.
     scale : ndarray of shape (n_features,)
         Factor on the kernel of each feature.
     signs : ndarray of shape (n_features,)
         1 for curves that must not fall, -1 for curves that must not rise, 0 for others.
-    table : ndarray of shape (n_bins, rank) or None
+    table : ndarray of shape (n_rows, rank) or None
         Numbers of each code for features without constraint, zeros for code zero; None for steps.
+    shifts : ndarray of shape (n_features,), optional
+        Distance from a code of a feature, but zero, to its row of the table; default none.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class CurveBasis:
         scale: FloatArray,
         signs: NDArray[np.integer],
         table: FloatArray | None,
+        shifts: NDArray[np.int64] | None = None,
     ) -> None:
         feature = np.repeat(np.arange(len(scale)), np.diff(offsets))
         code = np.arange(offsets[-1]) - offsets[feature]
@@ -68,15 +71,16 @@ class CurveBasis:
         self.table = np.empty((len(levels), 0)) if table is None else table
         #: Bins with steps, what a step of one adds there, and its sign.
         self.stepped = np.flatnonzero(has_steps[feature] & (code > 0))
-        rises = np.diff(levels, prepend=0.0)[code] * scale[feature]
-        self.roots = np.sqrt(rises[self.stepped])
+        rises = np.diff(levels, prepend=0.0)[code[self.stepped]]
+        self.roots = np.sqrt(rises * scale[feature[self.stepped]])
         self.step_signs = signs[feature[self.stepped]]
         #: Features with a table, and where their bins are.
         self.tabled = np.flatnonzero(~has_steps)
         self.table_roots = np.sqrt(scale[self.tabled])[:, None]
         self.table_bins = np.flatnonzero(~has_steps[feature])
         self.table_rows = np.searchsorted(self.tabled, feature[self.table_bins])
-        self.table_codes = code[self.table_bins]
+        rows = code if shifts is None else code + np.where(code > 0, shifts[feature], 0)
+        self.table_codes = rows[self.table_bins]
 
     @property
     def n_numbers(self) -> int:

@@ -77,10 +77,11 @@ class MonotoneMixin(TablesMixin):
         scale: NDArray[np.float64],
         signs: NDArray[np.int8],
         table: NDArray[np.float64] | None,
+        shifts: NDArray[np.int64] | None = None,
     ) -> CurveBasis:
         # Indicators of missing values and of categories, and pairs, come after the features.
         signs = np.pad(signs, (0, len(scale) - len(signs)))
-        return CurveBasis(offsets, levels, scale, signs, table)
+        return CurveBasis(offsets, levels, scale, signs, table, shifts)
 
     def _solve_monotone(
         self,

@@ -113,16 +113,18 @@ class _Given:
         out[:] = data
 
 
-def join_codes(cells: PairCells) -> Codes:
-    """Return the codes of all columns and, after them, of every pair, as rows of the joint table.
+def join_codes(cells: PairCells, firsts: NDArray[np.int64]) -> Codes:
+    """Return the codes of all columns and, after them, of every pair.
 
-    Codes of zero, which add nothing, are left out if there are many.
+    The cells of a pair have codes from a number of ``firsts`` on. Codes of zero, which add nothing,
+    are left out if there are many.
     """
-    codes, starts = cells.maker.codes, cells.starts()
-    coder = _Given(starts[-1])
-    of_pairs = cells.rows + starts[:-1].astype(coder.dtype)
+    codes, n_bins = cells.maker.codes, cells.maker.quantiser.n_bins
+    sizes = [first + len(table) for first, table in zip(firsts, cells.tables, strict=True)]
+    coder = _Given(max([n_bins, *sizes]))
+    of_pairs = cells.rows + firsts.astype(coder.dtype)
     if codes.is_sparse:
-        stored = codes.to_csr(np.arange(starts[0], dtype=coder.dtype))
+        stored = codes.to_csr(np.arange(n_bins, dtype=coder.dtype))
         joined = sparse.hstack([stored, sparse.csr_matrix(of_pairs)], format="csr")
     else:
         joined = np.hstack([codes.values.reshape(codes.shape), of_pairs], dtype=coder.dtype)

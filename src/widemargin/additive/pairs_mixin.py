@@ -124,7 +124,7 @@ class PairsMixin(MonotoneMixin, IndicatorsMixin, SpectralMixin, TablesMixin):
         """Represent features and pairs as codes of one table."""
         data = TableRepresentation(
             BinEncoder(self.quantiser_, join_tables(self._table, cells)),
-            join_codes(cells),
+            join_codes(cells, cells.starts()[:-1]),
             self._join_scales(cells),
             constants(len(cells.rows), self._has_intercept()),
             self._dtype(problem),
@@ -146,23 +146,30 @@ class PairsMixin(MonotoneMixin, IndicatorsMixin, SpectralMixin, TablesMixin):
             return super()._fit_monotone(problem, codes, signs, deadline)
         cells = self._choose_cells(problem, codes, deadline)
         grid, n_columns = self.quantiser_.grid, codes.n_features
-        table, scales = join_tables(self._table, cells), self._join_scales(cells)
-        starts = cells.starts()
-        offsets = np.concatenate([bin_offsets(codes), np.zeros(len(cells.pairs), np.int64)])
-        offsets[n_columns + 1 :] = offsets[n_columns] + np.cumsum(starts[1:])
-        levels = np.pad(grid, (0, len(table) - len(grid)), mode="edge")
-        basis = self._make_basis(offsets, levels, scales, signs, table)
-        # The kernel of a number with itself, and that of a cell.
-        own = np.concatenate([grid, np.square(table[len(grid) :]).sum(axis=1)])
-        joined = join_codes(cells)
-        norms = sum_over_codes(joined, own, scales)
+        table, scales, starts = (
+            join_tables(self._table, cells),
+            self._join_scales(cells),
+            cells.starts(),
+        )
+        # The cells of a pair have codes from one on, since codes of zero may be left out.
+        firsts = np.ones(len(cells.pairs), np.int64)
+        ends = bin_offsets(codes)[-1] + np.cumsum(np.diff(starts) + 1)
+        offsets = np.concatenate([bin_offsets(codes), ends])
+        shifts = np.concatenate([np.zeros(n_columns, np.int64), starts[:-1] - 1])
+        basis = self._make_basis(offsets, grid, scales, signs, table, shifts)
+        norms = sum_over_codes(codes, grid, scales[:n_columns])
+        for rows, cell_table, scale in zip(
+            cells.rows.T, cells.tables, scales[n_columns:], strict=True
+        ):
+            norms += scale * np.square(cell_table).sum(axis=1)[rows]
+        joined = join_codes(cells, firsts)
         flat, intercept = self._solve_monotone(problem, joined, basis, norms, deadline)
         parts = [flat[None, a:b] for a, b in pairwise(offsets)]
         curves = np.stack(
             [np.pad(part, ((0, 0), (0, len(grid) - part.shape[1])), mode="edge")
              for part in parts[:n_columns]], axis=1,
         )  # fmt: skip
-        surfaces = [part[:, start:] for part, start in zip(parts[n_columns:], starts, strict=False)]
+        surfaces = [part[:, 1:] for part in parts[n_columns:]]
         return make_pair_model(curves, surfaces, intercept, cells)
 
     @property
