@@ -71,8 +71,8 @@ class AdditiveSVC(PairsMixin):
         ``"max"`` divides by the largest value. Both are for features in different units, and the
         curves keep the units. Not for callable kernels. ``"auto"`` is ``"range"`` if the data are
         dense and the widest range is more than ten times the lower quartile of the ranges (5 times
-        with the root of the number of features, if that is more), or if a quarter of the features
-        begin beyond a fifth of their own range. It is ``"max"`` if no value reaches 1e-6, and else
+        with the root of the number of features, if that is more), or if the smallest value of at least
+        a quarter of the features is more than a fifth of the feature's range. It is ``"max"`` if no value reaches 1e-6, and else
         None; see `scaling_`.
     missing : {"error", "code"}, default="error"
         What NaN in dense data means: an error, or a missing value, which has a code of its own. It
@@ -118,7 +118,7 @@ class AdditiveSVC(PairsMixin):
         the largest projected gradient of the primal problem is a hundredth of that share of the
         largest at zero.
     max_iter : int, default=1000
-        Maximum number of passes over the data.
+        Maximum number of passes over the data and of steps of Newton's method together.
     max_time : float or None, default=None
         Seconds after which a fit stops with its current model. `fit` replaces this model by one that
         predicts the largest class if that is more accurate on the training rows.
@@ -173,10 +173,10 @@ class AdditiveSVC(PairsMixin):
     n_seen_, t_ : int
         Number of rows in all calls since `fit`, and number of steps, one for each visit to a row.
     n_iter_ : int or ndarray
-        Number of passes for each decision function.
+        Number of passes, and of steps of Newton's method, for each decision function.
     stop_reason_ : str
         ``"converged"``, ``"max_iter"``, as after `partial_fit`, or ``"max_time"``; ``"stalled"`` if
-        rounding errors keep a fit with ``monotonic_cst`` from reaching ``tol``.
+        rounding errors keep a fit from reaching ``tol``, as they may at a very large C.
     violation_ : float
         Largest spread of projected gradients in the last pass of `fit`; with ``monotonic_cst``, the
         largest projected gradient, as ``tol`` measures it.

@@ -86,7 +86,7 @@ default="squared_epsilon_insensitive"
         Stop when no optimality condition is violated by more than this share of the standard deviation
         of the targets.
     max_iter : int, default=1000
-        Maximum number of passes over the data, or of steps of Newton's method.
+        Maximum number of passes over the data and of steps of Newton's method together.
     max_time : float or None, default=None
         Seconds after which a fit stops with its current model, or with the best constant if that has
         a smaller loss on the training rows.
@@ -127,10 +127,10 @@ default="squared_epsilon_insensitive"
     origin_ : ndarray of shape (n_features,)
         Numbers that are subtracted from the features, as in `AdditiveSVC`.
     n_iter_ : int
-        Number of passes of coordinate descent, or of steps of Newton's method, which solves problems
-        with the squared loss and at most 128 coefficients.
+        Number of passes of coordinate descent, and of steps of Newton's method.
     stop_reason_ : str
-        ``"converged"``, ``"max_iter"`` or ``"max_time"``.
+        ``"converged"``, ``"max_iter"``, ``"max_time"``, or ``"stalled"`` if rounding errors keep a fit
+        from reaching ``tol``, as they may at a very large C.
     violation_ : float
         Largest violation of the optimality conditions in the last pass, in the unit of ``tol``.
     n_features_in_ : int

@@ -95,7 +95,7 @@ class IntersectionSVC(CurvesMixin, KernelScaleMixin, LinearClassifier):
     tol : float, default=0.1
         A fit stops when the projected gradients of a problem differ by less than this.
     max_iter : int, default=1000
-        Maximum number of passes over the data, or of Newton steps.
+        Maximum number of passes over the data and of steps of Newton's method together.
     max_time : float or None, default=None
         Seconds after which a fit stops with its current model, or with one that predicts the largest
         class if that is more accurate on the training rows.
@@ -132,9 +132,10 @@ class IntersectionSVC(CurvesMixin, KernelScaleMixin, LinearClassifier):
     feature_ranges_ : ndarray of shape (2, n_features)
         Smallest and largest values in training.
     n_iter_ : int or ndarray
-        Passes or Newton steps for each function.
+        Number of passes, and of steps of Newton's method, for each function.
     stop_reason_ : str
-        ``"converged"``, ``"max_iter"`` or ``"max_time"``.
+        ``"converged"``, ``"max_iter"``, ``"max_time"``, or ``"stalled"`` if rounding errors keep a fit
+        from reaching ``tol``, as they may at a very large C.
     violation_ : float
         Largest violation of the optimality conditions at the end, as compared with ``tol``.
 

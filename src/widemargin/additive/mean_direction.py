@@ -97,10 +97,11 @@ def descend_split(
     start: WarmStart | None = None,
     callback: Callable[[int, float], object] | None = None,
 ) -> LinearResult:
-    """Solve the dual of every one-vs-rest problem, apart in the direction of the mean row.
+    """Solve the dual of every one-vs-rest problem, the coefficient of the mean's direction apart.
 
-    Parameters and result are those of `descend`. The problem is solved by `descend` itself where the
-    direction does not matter, and on rows that are added with other numbers than they are read with.
+    It is updated between passes. Parameters and result are those of `descend`, which solves the problem
+    itself if the direction has a small share of the diagonal, or if the kernel is approximated by
+    products that are not symmetric (PmSVM).
     """
     split = split_rows(rows, problem, settings.seed, workers) if rows.is_symmetric else None
     if split is None:
@@ -111,7 +112,10 @@ def descend_split(
 
 
 def split_rows(rows: Rows, problem: OneVsRestDual, seed: int, workers: Workers) -> SplitRows | None:
-    """Split rows; None if the direction of the mean has a small share of the diagonal, or all."""
+    """Return the rows without the direction of their mean.
+
+    None if this direction has less than a quarter of the diagonal, or nearly all of it.
+    """
     chosen = np.random.default_rng(seed).permutation(len(problem.norms))[:MEAN_ROWS]
     mean, mean_extra = mean_row(rows, chosen)
     products = multiply(rows, mean, mean_extra, workers)

@@ -225,11 +225,11 @@ class NonnegativeMixin(FunctionsMixin):
         names = name_columns(columns, getattr(self, "feature_names_in_", None))
         verb = "has" if len(columns) == 1 else "have"
         what = "the data are centred" if is_centred else f"{names} {verb} negative values"
-        way = 'set scaling="range" if that is right, or ' if self._has_range_scaling else ""
+        way = 'Set scaling="range" to confirm this, or put' if self._has_range_scaling else "Put"
         warnings.warn(
             f"X: {what}; {type(self).__name__} subtracts the least value of every such column, since "
-            f"its kernel needs features >= 0. To choose the range yourself, {way}put "
-            "sklearn.preprocessing.MinMaxScaler(clip=True) before it",
+            f"its kernel needs features >= 0. {way} sklearn.preprocessing.MinMaxScaler(clip=True) before "
+            "the model to choose the ranges yourself",
             stacklevel=find_user_level(),
         )
 
