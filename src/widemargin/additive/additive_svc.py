@@ -72,8 +72,8 @@ class AdditiveSVC(PairsMixin):
         curves keep the units. Not for callable kernels. ``"auto"`` is ``"range"`` if the data are
         dense and the widest range is more than ten times the lower quartile of the ranges (5 times
         with the root of the number of features, if that is more), or if the smallest value of at least
-        a quarter of the features is more than a fifth of the feature's range. It is ``"max"`` if no value reaches 1e-6, and else
-        None; see `scaling_`.
+        a quarter of the features is more than a fifth of the feature's range. It is ``"max"`` if no
+        value reaches 1e-6, and else None; see `scaling_`.
     missing : {"error", "code"}, default="error"
         What NaN in dense data means: an error, or a missing value, which has a code of its own. It
         counts as the median of its feature, and has a coefficient of its own beside the curve if

@@ -99,9 +99,9 @@ def descend_split(
 ) -> LinearResult:
     """Solve the dual of every one-vs-rest problem, the coefficient of the mean's direction apart.
 
-    It is updated between passes. Parameters and result are those of `descend`, which solves the problem
-    itself if the direction has a small share of the diagonal, or if the kernel is approximated by
-    products that are not symmetric (PmSVM).
+    It is updated between passes. Parameters and result are those of `descend`, which solves the
+    problem itself if the direction has a small share of the diagonal, or if the kernel is approximated
+    by products that are not symmetric (PmSVM).
     """
     split = split_rows(rows, problem, settings.seed, workers) if rows.is_symmetric else None
     if split is None:

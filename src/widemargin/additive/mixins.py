@@ -228,8 +228,8 @@ class NonnegativeMixin(FunctionsMixin):
         way = 'Set scaling="range" to confirm this, or put' if self._has_range_scaling else "Put"
         warnings.warn(
             f"X: {what}; {type(self).__name__} subtracts the least value of every such column, since "
-            f"its kernel needs features >= 0. {way} sklearn.preprocessing.MinMaxScaler(clip=True) before "
-            "the model to choose the ranges yourself",
+            f"its kernel needs features >= 0. {way} sklearn.preprocessing.MinMaxScaler(clip=True) "
+            "before the model to choose the ranges yourself",
             stacklevel=find_user_level(),
         )
 
