@@ -326,7 +326,7 @@ def validate_monotonic_cst(estimator: Any) -> NDArray[np.int8]:
     """Return -1, 0 or 1 for every feature, from an array, a dict of names, or None for zeros."""
     try:
         return np.asarray(_check_monotonic_cst(estimator, estimator.monotonic_cst), np.int8)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         text = str(error).removeprefix("monotonic_cst ")
         raise ValueError(f"monotonic_cst: {text}") from error
 

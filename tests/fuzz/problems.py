@@ -288,7 +288,7 @@ def _draw_additive(case):
         "n_bins": case.choose(2, 16, 256, 1000),
         "loss": case.choose("hinge", "squared_hinge"),
         "solver": case.choose("dual", "dual", "sgd"),
-        "scaling": case.choose("auto", None, "max"),
+        "scaling": case.choose("auto", None, "max", "range"),
         "interactions": case.choose(0, 0, 1, 5),
         "fit_intercept": case.happens(0.7),
     }

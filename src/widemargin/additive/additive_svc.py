@@ -6,8 +6,11 @@ from typing import Any, ClassVar
 from sklearn.utils.metaestimators import available_if
 
 from widemargin.additive.codes import Codes
+from widemargin.additive.indicators_mixin import IndicatorsMixin
 from widemargin.additive.monotone_mixin import MonotoneMixin
 from widemargin.additive.pairs_mixin import PairsMixin
+from widemargin.additive.spectral_mixin import SpectralMixin
+from widemargin.additive.tables_mixin import TablesMixin
 from widemargin.arguments import check_integer
 from widemargin.kernels import Kernel
 from widemargin.parameters import Choices
@@ -35,7 +38,7 @@ def _fits_in_pieces(estimator: Any) -> bool:
     return True
 
 
-class AdditiveSVC(PairsMixin):
+class AdditiveSVC(PairsMixin, MonotoneMixin, IndicatorsMixin, SpectralMixin, TablesMixin):
     """Support vector classifier with an additive kernel, at the cost of a linear one.
 
     An additive kernel is a sum over features of a kernel of two numbers, so a decision is a sum of
