@@ -15,6 +15,9 @@ from widemargin.export.description import (
 )
 from widemargin.kernels.base import Kernel
 
+#: Share of the range of a feature that its smallest value may be rounded by.
+NEGLIGIBLE_SHARE = 1e-6
+
 
 def write_scaling(program: Program, described: Description, limit: float) -> None:
     """Add ``@scale``: the scaled features, finite and no larger than ``limit``."""
@@ -207,7 +210,13 @@ def write_codes(program: Program, functions: CurveSum) -> str:
     Return the last position on the curve of feature j, as an expression in C.
     """
     quantiser, lengths = functions.quantiser, np.diff(functions.offsets)
-    program.array("low", quantiser.low.astype(np.float32))
+    low, rest = quantiser.low.astype(np.float32), ""
+    program.array("low", low)
+    # What float32 rounds off the smallest values may be as wide as a bin, far from zero.
+    rounded = (low - quantiser.low) / quantiser.span
+    if np.abs(rounded).max() > NEGLIGIBLE_SHARE:
+        program.array("rounded", rounded.astype(np.float32))
+        rest = " + @rounded[j]"
     program.array("inverse_span", (1.0 / quantiser.span).astype(np.float32))
     last = "@lengths[j] - 1"
     if (lengths == lengths[0]).all():
@@ -235,7 +244,7 @@ def write_codes(program: Program, functions: CurveSum) -> str:
 /* Position of a value on the curve of feature j. */
 static int @code(float value, int j)
 {{
-    float position = (value - @low[j]) * @inverse_span[j];
+    float position = (value - @low[j]) * @inverse_span[j]{rest};
     const int last = {last};
     position = position > 0.0f ? (position < 1.0f ? position : 1.0f) : 0.0f;
 {find}
