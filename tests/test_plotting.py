@@ -26,7 +26,7 @@ from widemargin import (
     ProjectedSVC,
     plotting,
 )
-from widemargin.plotting import plot_shapes
+from widemargin.plotting import plot_shapes, show_model
 
 matplotlib = pytest.importorskip("matplotlib", reason="needs the extra 'plot'")
 matplotlib.use("Agg")
@@ -334,3 +334,14 @@ def test_ticks_of_large_numbers_do_not_touch(paired):
     (circle, *_) = [line for line in figure.axes[0].lines if line.get_gid() == "missing"]
     assert_allclose(texts["missing"].get_position()[0], circle.get_xdata()[0])
     assert not figure.axes[0].texts
+
+
+def test_a_column_without_any_value_is_drawn_without_data(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.random((80, 2))
+    model = AdditiveSVC(missing="code").fit(X, X[:, 0] > 0.5)
+    X[:, 1] = np.nan
+    figure = plot_shapes(model, X)
+    assert len(figure.axes) == 2
+    show_model(model, X, path=tmp_path / "page.html")
+    assert "feature 1" in (tmp_path / "page.html").read_text(encoding="utf-8")

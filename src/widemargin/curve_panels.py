@@ -113,12 +113,14 @@ def _column_values(X: Any) -> Iterator[tuple[Any, Any]]:
             yield values, weights
 
 
-def take_columns(X: Any, chosen: Any) -> Any:
-    """Some columns of the data as given, shape (n_chosen, n_samples)."""
+def take_columns(X: Any, chosen: Any) -> list[Any]:
+    """Some columns of the data as given; None for those without any value."""
     if sparse.issparse(X):
-        return X.tocsc()[:, chosen].toarray().T.astype(np.float64)
-    columns = X.iloc[:, chosen] if hasattr(X, "iloc") else np.asarray(X)[:, chosen]
-    return np.asarray(columns, np.float64).T
+        columns = X.tocsc()[:, chosen].toarray()
+    else:
+        columns = X.iloc[:, chosen] if hasattr(X, "iloc") else np.asarray(X)[:, chosen]
+    found = np.asarray(columns, np.float64).T
+    return [None if np.isnan(column).all() else column for column in found]
 
 
 def make_pieces(model: CurvesMixin, feature: int, column: Any) -> list[tuple[Any, Any, Any]]:
