@@ -342,6 +342,7 @@ def test_a_column_without_any_value_is_drawn_without_data(tmp_path):
     model = AdditiveSVC(missing="code").fit(X, X[:, 0] > 0.5)
     X[:, 1] = np.nan
     figure = plot_shapes(model, X)
-    assert len(figure.axes) == 2
+    # One panel has a second axis for the histogram.
+    assert len(figure.axes) == 3
     show_model(model, X, path=tmp_path / "page.html")
     assert "feature 1" in (tmp_path / "page.html").read_text(encoding="utf-8")
