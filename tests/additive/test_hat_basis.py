@@ -14,7 +14,13 @@ from widemargin.additive.coded_rows import (
 from widemargin.additive.coded_rows_fast import add_rows, make_room
 from widemargin.additive.codes import dense_codes, thin_codes
 from widemargin.additive.curves import bin_offsets
-from widemargin.additive.hat_basis import extend_grid, hat_heights, hat_rows, hats_to_curves
+from widemargin.additive.hat_basis import (
+    LEFT_OUT,
+    extend_grid,
+    hat_heights,
+    hat_rows,
+    hats_to_curves,
+)
 from widemargin.parallel import open_workers
 
 GRIDS = {
@@ -86,5 +92,6 @@ def test_loose_tolerance_leaves_out_little():
     with open_workers(1) as workers:
         found = decide(hats, coefs_by_class(hats, flat, 40), extra, workers)
     error = np.diag(kernel) - np.diag(found)
-    assert 0 < error.sum() < 0.006 * np.trace(kernel)
-    assert_allclose(found, kernel, atol=0.02 * np.diag(kernel).mean())
+    # A share of the variance, which is less than the trace, for a tolerance of 0.1.
+    assert 0 < error.sum() < 0.1 * LEFT_OUT * np.trace(kernel)
+    assert_allclose(found, kernel, atol=0.1 * LEFT_OUT * np.diag(kernel).mean())

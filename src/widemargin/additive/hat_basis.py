@@ -17,11 +17,11 @@ from widemargin.additive.code_sums_fast import count_bins
 from widemargin.additive.coded_rows import FloatArray, Rows, float_type
 
 #: Share of the variance of a feature's kernel that the narrowest hats may hold to be left out, for
-#: each unit of ``tol``. With the default ``tol`` the curves of most pixels of 256 grey values have 64
+#: each unit of ``tol``. With the default ``tol`` the curves of most pixels of 256 grey values have 32
 #: knots, and fit into the cache.
-LEFT_OUT = 0.1
+LEFT_OUT = 0.3
 #: Binary logarithm of the fewest knots that are left, and the most widths that are left out.
-MIN_DEPTH, MOST_LEFT_OUT = 6, 4
+MIN_DEPTH, MOST_LEFT_OUT = 5, 4
 
 
 def hat_heights(grid: FloatArray, codes: NDArray[np.int64], t: int) -> tuple[Any, FloatArray]:
