@@ -53,7 +53,8 @@ class AdditiveSVC(PairsMixin, MonotoneMixin, IndicatorsMixin, SpectralMixin, Tab
         k(x, x) over the training rows, or over those of the first call of `partial_fit`, so that it
         suits any number of features in any unit; see `C_`. The constant is 10. For other kernels than
         the intersection kernel and for fewer than 64 features it is multiplied by
-        ``(64 / n_features)**2``, at most by ten: curves of few features need to bend more.
+        ``(64 / n_features)**2``, at most by ten and by ``n_samples / 150``: curves of few features
+        need to bend more.
     kernel : str, callable or Kernel, default="chi2"
         ``"chi2"``, ``"intersection"``, ``"hellinger"``, ``"jensen_shannon"``, ``"power_mean"``, an
         additive kernel object, or a callable ``k(x, y)`` of two arrays of numbers, symmetric and

@@ -11,9 +11,9 @@ from widemargin.parameters import Choices
 from widemargin.problem import Problem
 
 #: C times the mean of k(x, x) with ``C="scale"``. Curves of fewer features than `MANY_FEATURES` need
-#: to bend more, so that smooth kernels get a C up to ten times as large. Chosen by measurement:
-#: docs/additive.md.
-SCALED_COST, MANY_FEATURES, MOST_TIMES = 10.0, 64, 10.0
+#: to bend more, so that smooth kernels get a C up to ten times as large, if there are enough rows: so
+#: many for each unit of the factor. Chosen by measurement: docs/additive.md.
+SCALED_COST, MANY_FEATURES, MOST_TIMES, ROWS_EACH = 10.0, 64, 10.0, 150
 
 
 class KernelScaleMixin(FunctionsMixin):
@@ -39,17 +39,19 @@ class KernelScaleMixin(FunctionsMixin):
         """Whether a small C leaves curves of the kernel nearly straight."""
         return False
 
-    @property
-    def _scaled_cost(self) -> float:
-        """C times the mean of k(x, x) with ``C="scale"``."""
+    def _scale_cost(self, n_rows: float) -> float:
+        """Return C times the mean of k(x, x) with ``C="scale"``, for so many rows."""
         if not self._is_smooth:
             return SCALED_COST
         # Constant columns do not bend.
         n_varied = int(np.count_nonzero(np.ptp(self.feature_ranges_, axis=0)))
-        return SCALED_COST * min(max(MANY_FEATURES / max(n_varied, 1), 1.0) ** 2, MOST_TIMES)
+        times = min((MANY_FEATURES / max(n_varied, 1)) ** 2, MOST_TIMES, n_rows / ROWS_EACH)
+        return SCALED_COST * max(times, 1.0)
 
     def _cost(self) -> float:
-        self.C_ = self._scaled_cost / self.kernel_mean_ if self.C == "scale" else float(self.C)
+        """Return C, which follows from the mean of k(x, x) with ``C="scale"``."""
+        if self.C != "scale":
+            self.C_ = float(self.C)
         return self.C_
 
     def _has_intercept(self) -> bool:
@@ -61,4 +63,10 @@ class KernelScaleMixin(FunctionsMixin):
 
     def _measure_kernel(self, problem: Problem, norms: NDArray[np.float64]) -> None:
         mean = float(np.average(norms, weights=problem.sample_weights)) - self._has_intercept()
+        self._keep_kernel_mean(mean, float(problem.sample_weights.sum()))
+
+    def _keep_kernel_mean(self, mean: float, n_rows: float) -> None:
+        """Keep the mean of k(x, x) over so many rows, and the C that follows from it."""
         self.kernel_mean_ = mean if mean > 0 else 1.0
+        if self.C == "scale":
+            self.C_ = self._scale_cost(n_rows) / self.kernel_mean_

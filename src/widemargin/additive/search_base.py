@@ -31,6 +31,8 @@ from widemargin.progress import show_cells
 #: Ends of the range of C that is found from the data, in units of `SCALED_COST` divided by the mean of
 #: k(x, x).
 COST_RANGE = (0.01, 10.0)
+#: Differences of scores that do not matter, as a share of them.
+LEVEL = 1e-5
 
 
 class AdditiveSearch(FoldSearch):
@@ -199,7 +201,7 @@ def _rising_end(surface: Surface) -> int:
     """Return the end of the range at which scores rise: -1 for the first, 1 for the last, else 0.
 
     The best value of C must be there, and better than the next one by more than the standard error of
-    their difference over the folds. Otherwise a ranking score, which hardly depends on a small C, or
+    their difference over the folds, and by more than a hundred-thousandth. Otherwise a ranking score, which hardly depends on a small C, or
     chance would lead to a C at which all decisions are nearly equal.
     """
     end = surface.best_end(2)
@@ -207,7 +209,9 @@ def _rising_end(surface: Surface) -> int:
         return 0
     last, before = (0, 1) if end < 0 else (-1, -2)
     gains = surface.scores[0, 0, last] - surface.scores[0, 0, before]
-    return end if gains.mean() > gains.std(ddof=1) / np.sqrt(len(gains)) else 0
+    error = gains.std(ddof=1) / np.sqrt(len(gains))
+    level = LEVEL * abs(float(surface.scores[0, 0, before].mean()))
+    return end if gains.mean() > max(error, level) else 0
 
 
 class _Evaluation:

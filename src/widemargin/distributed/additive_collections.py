@@ -73,7 +73,7 @@ class AdditiveCollectionsMixin(CollectionsMixin):
     n_features_in_: int
     feature_ranges_: FloatArray
     _model: Any
-    _cost: Callable[[], float]
+    _keep_kernel_mean: Callable[[float, float], None]
     _has_intercept: Callable[[], bool]
     _has_free_intercept: Callable[[], bool]
 
@@ -110,10 +110,9 @@ class AdditiveCollectionsMixin(CollectionsMixin):
     def _weigh(self, weighed: list[Weighed]) -> None:
         """Find the mean of k(x, x), which is the unit of C and of the intercept."""
         check_norms("X: kernel values", np.array([w.largest_norm for w in weighed]), "MinMaxScaler")
-        mean = sum(w.norm_sum for w in weighed) / sum(w.weight for w in weighed)
-        mean -= self._has_intercept()
-        self.kernel_mean_ = mean if mean > 0 else 1.0
-        self._cost()
+        weight = sum(w.weight for w in weighed)
+        mean = sum(w.norm_sum for w in weighed) / weight
+        self._keep_kernel_mean(mean - self._has_intercept(), weight)
 
     def _descend_on(
         self, tasks: Tasks, coded: list[Any], example: Any, geometry: Geometry, end: float | None
