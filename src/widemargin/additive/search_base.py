@@ -201,8 +201,9 @@ def _rising_end(surface: Surface) -> int:
     """Return the end of the range at which scores rise: -1 for the first, 1 for the last, else 0.
 
     The best value of C must be there, and better than the next one by more than the standard error of
-    their difference over the folds, and by more than a hundred-thousandth. Otherwise a ranking score, which hardly depends on a small C, or
-    chance would lead to a C at which all decisions are nearly equal.
+    their difference over the folds, and by more than a hundred-thousandth. Otherwise a ranking score,
+    which hardly depends on a small C, or chance would lead to a C at which all decisions are nearly
+    equal.
     """
     end = surface.best_end(2)
     if end == 0:

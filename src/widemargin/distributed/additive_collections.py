@@ -72,6 +72,7 @@ class AdditiveCollectionsMixin(CollectionsMixin):
     verbose: int
     n_features_in_: int
     feature_ranges_: FloatArray
+    kernel_mean_: float
     _model: Any
     _keep_kernel_mean: Callable[[float, float], None]
     _has_intercept: Callable[[], bool]
