@@ -72,7 +72,7 @@ def test_the_violation_counts_the_intercept():
 
 
 def test_a_costly_newton_is_never_begun():
-    # A second is always worth a try; this takes three.
+    # Some milliseconds are allowed for each pass of max_iter; this takes three seconds.
     rows = plain_rows(np.ones((2000, 1500), np.float32), None)
     assert count_patience(rows, 1, 60)(2000.0) == np.inf
     assert count_patience(rows, 1, 100_000)(2000.0) > 1000

@@ -30,9 +30,9 @@ LINE_STEPS, LINE_ACCURACY = 50, 1e-9
 #: Newton's steps that are assumed when it is compared with coordinate descent, the nanoseconds of one
 #: of its multiplications, and of making a number of the matrix.
 USUAL_STEPS, MULTIPLICATION, MAKING = 10.0, 0.07, 10.0
-#: Fewest passes before Newton's method, how many times ``max_iter`` passes it may cost, and the
-#: nanoseconds that it may cost in any case.
-LEAST_PASSES, MOST_COSTLY, CHEAP = 30, 3.0, 1e9
+#: Fewest passes before Newton's method. For each pass of ``max_iter`` it may cost three passes, and in
+#: any case so many nanoseconds: five seconds by default.
+LEAST_PASSES, MOST_COSTLY, CHEAP = 30, 3.0, 5e6
 
 
 class Objective(NamedTuple):
@@ -243,7 +243,7 @@ def count_patience(rows: Rows, n_problems: int, max_iter: int) -> Callable[[floa
     def count_passes(n_support: float) -> float:
         step = MULTIPLICATION * (4.0 * n * m + n_support * m * min(n_support, m))
         cost = USUAL_STEPS * step + MAKING * n * m / n_problems
-        most = max(MOST_COSTLY * max_iter * one_pass, CHEAP)
+        most = max_iter * max(MOST_COSTLY * one_pass, CHEAP)
         if cost > most or max_iter / 2 < LEAST_PASSES:
             return np.inf
         return max(LEAST_PASSES, min(cost / one_pass, max_iter / 2))
