@@ -72,6 +72,20 @@ def test_many_features_in_one_unit_are_left_as_they_are():
     assert IntersectionSVC(max_iter=20).fit(counts, y).scaling_ is None
 
 
+def test_many_narrow_features_need_bins_of_their_own():
+    """In one range for all of them, most of these features would have one bin."""
+    rng = np.random.default_rng(0)
+    widths = np.geomspace(1.0, 300.0, 400)
+    X = rng.normal(size=(200, 400)) * widths
+    y = (X / widths)[:, :100].sum(axis=1) > 0.0
+    model = IntersectionSVC().fit(X, y)
+    assert model.scaling_ == "max"
+    assert (
+        cross_val_score(model, X, y).mean()
+        > cross_val_score(IntersectionSVC(scaling=None), X, y).mean()
+    )
+
+
 @pytest.mark.parametrize("binning", ["uniform", "sqrt", "quantile"])
 @pytest.mark.parametrize("kernel", ["chi2", "intersection", "hellinger"])
 def test_the_range_is_that_of_a_scaler(wine, kernel, binning):

@@ -75,8 +75,8 @@ class IntersectionSVC(CurvesMixin, KernelScaleMixin, LinearClassifier):
         With None all features share one range of bins, as in the paper. With ``"max"`` the bins of
         each feature go from its own smallest value to its own quantile, for features in different
         units. ``"auto"`` is ``"max"`` if the data are dense and the widest range is more than ten
-        times the lower quartile of the ranges (5 times with the root of the number of features, if
-        that is more), or if no value reaches 1e-6; see `scaling_`.
+        times the lower quartile of the ranges (of counts also 5 times with the root of the number of
+        features), or if no value reaches 1e-6; see `scaling_`.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
         Loss of a row on the wrong side of its margin.
     solver : {"auto", "dual", "primal"}, default="auto"

@@ -17,8 +17,8 @@ from widemargin.kernels.base import check_width
 MAX_COUNT = 4095
 
 #: Features have different units if the widest range is more than ten times the lower quartile of the
-#: ranges, and more than so many times with the root of the number of features: of many features in one
-#: unit, such as words, some are always narrow.
+#: ranges. Of many features in one unit, such as words, some are always narrow: then it must also be
+#: more than so many times with the root of the number of features.
 WIDE, WIDE_OF_MANY = 10.0, 5.0
 #: Features begin far from zero if a quarter of them begin beyond this share of their own range.
 FAR = 0.2
@@ -148,15 +148,21 @@ class Ranges:
         """Return the ranges of some features, given by numbers or by a mask."""
         return replace(self, low=self.low[features], high=self.high[features])
 
-    def have_one_unit(self) -> bool:
+    @property
+    def are_counts(self) -> bool:
+        """Whether every value may be its own code."""
+        return self.is_integer and bool(self.low.min() >= 0.0) and self.high.max() <= MAX_COUNT
+
+    def have_one_unit(self, *, of_many: float = WIDE_OF_MANY) -> bool:
         """Return whether the features may have one unit, as pixels and histograms have.
 
-        Features of sparse data count as such. Constant features do not matter.
+        Features of sparse data count as such. Constant features do not matter. ``of_many`` is the
+        limit of many features.
         """
         widths = self.widths[self.widths > 0.0]
         if self.is_sparse or len(widths) == 0:
             return True
-        limit = max(WIDE, WIDE_OF_MANY * len(widths) ** 0.5)
+        limit = max(WIDE, of_many * len(widths) ** 0.5)
         return bool(widths.max() <= limit * np.quantile(widths, 0.25, method="lower"))
 
     def begin_far_from_zero(self) -> bool:
@@ -187,8 +193,10 @@ def choose_scaling(
     numbers = ranges if numbers is None else numbers
     if not of_bins and (not ranges.have_one_unit() or numbers.begin_far_from_zero()):
         return "range"
+    # In bins of one range for all features, narrow ones would have few.
+    is_one = ranges.have_one_unit(of_many=WIDE_OF_MANY if ranges.are_counts else 0.0)
     is_tiny = 0.0 < ranges.high.max() < TINY
-    return "max" if is_tiny or not ranges.have_one_unit() else None
+    return "max" if is_tiny or (of_bins and not is_one) else None
 
 
 def measure_ranges(chunks: Iterable[Any]) -> Ranges:
