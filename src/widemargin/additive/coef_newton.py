@@ -234,8 +234,8 @@ def count_patience(rows: Rows, n_problems: int, max_iter: int) -> Callable[[floa
 
     The function takes the mean number of support vectors of a class. It returns the number of passes
     that take as long as Newton's method, or infinity if that would cost too much. A descent that
-    changes method after so many passes takes at most twice the time of the better method. At least
-    half of ``max_iter`` is left for Newton's steps.
+    changes method after so many passes takes at most twice the time of the better method. At most half
+    of ``max_iter`` are passes, since Newton's steps need the rest: then the change may come early.
     """
     n, m = len(rows.indptr) - 1, count_coefs(rows) + rows.n_extra
     one_pass = max(pass_time(rows, n_problems), 1.0)
